@@ -31,15 +31,17 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
+use crate::checkpoint::{Checkpoints, Snapshot, Taken};
 use crate::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret, TaskCounts};
 use crate::data::{Data, Key, Portable, hash_u64};
 use crate::exchange;
 use crate::net::{self, HostId};
 use crate::operators::keyed::FirstOf;
+use crate::plan::NOT_YET;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
 use crate::sync::join_all;
-use crate::{KeyedStream, Output, Result};
+use crate::{Error, ErrorKind, KeyedStream, Output, Result};
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
@@ -222,7 +224,7 @@ where
     {
         let expected: Vec<_> = expected.into_iter().map(Into::into).collect();
         let Self { job, ordered, runs } = self;
-        runs.on_hosts(|env, _| collect(&job, env), |found| compare(&found, &expected, ordered));
+        runs.all(&job, |found| compare(&found, &expected, ordered));
     }
 
     /// Checks that every run returns the same records, and returns them.
@@ -234,16 +236,13 @@ where
     pub fn agrees(self) -> Vec<S::Record> {
         let Self { job, ordered, runs } = self;
         let mut first = None::<Vec<S::Record>>;
-        runs.on_hosts(
-            |env, _| collect(&job, env),
-            |records| match &first {
-                Some(expected) => compare(&records, expected, ordered),
-                None => {
-                    first = Some(records);
-                    Ok(())
-                }
-            },
-        );
+        runs.all(&job, |records| match &first {
+            Some(expected) => compare(&records, expected, ordered),
+            None => {
+                first = Some(records);
+                Ok(())
+            }
+        });
         first.unwrap_or_default()
     }
 
@@ -256,7 +255,7 @@ where
     #[track_caller]
     pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
         let Self { job, runs, .. } = self;
-        runs.on_hosts(|env, _| collect(&job, env), allowed);
+        runs.all(&job, allowed);
     }
 
     /// Checks that every run fails with an error whose message contains this text.
@@ -447,6 +446,49 @@ impl Runs {
         }
     }
 
+    /// Runs on one host, on several, and interrupted.
+    #[track_caller]
+    fn all<S: Checked>(
+        &self,
+        job: &(impl Fn(&Environment) -> S + Sync),
+        mut judge: impl FnMut(Vec<S::Record>) -> Result<(), String>,
+    ) {
+        self.on_hosts(|env, _| collect(job, env), &mut judge);
+        let only = variable(ONLY);
+        let before = self.configs().len() + self.clusters().len();
+        for (number, interrupted) in self.interrupted().iter().enumerate() {
+            let number = before + number;
+            if only.is_some_and(|only: usize| only != number) {
+                continue;
+            }
+            match interrupted.run(job).and_then(|ended| ended.map_or(Ok(()), &mut judge)) {
+                Ok(()) => {}
+                Err(difference) => fail(&interrupted.show(), &difference, number),
+            }
+        }
+    }
+
+    /// The runs that begin with a checkpoint of another run.
+    fn interrupted(&self) -> Vec<Interrupted> {
+        let seeds = 0..variable(SEEDS).unwrap_or(self.clusters);
+        let interrupted = |seed: u64| {
+            let drawn = hash_u64(seed + INTERRUPTED).to_le_bytes().map(usize::from);
+            let config = |cores: usize| {
+                let mut config = Config { credit: LITTLE_CREDIT, ..Config::default() };
+                config.scheduler = Scheduler::Deterministic { seed };
+                config.cores = NonZeroUsize::new(cores).unwrap_or(config.cores);
+                config.turn = NonZeroUsize::MIN;
+                config.batch = BatchMode::Fixed { size: 1 + drawn[0] % 40 };
+                config.memory = self.memory.unwrap_or(config.memory);
+                config.tasks = self.tasks(seed);
+                config
+            };
+            let steps = [1, 5, 20, 80][drawn[1] % 4] * (1 + drawn[2] % 5);
+            Interrupted { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
+        };
+        seeds.map(interrupted).collect()
+    }
+
     /// Runs on one host, and on several, each of which gets the result.
     #[track_caller]
     fn on_hosts<T: Send>(
@@ -495,6 +537,60 @@ impl Runs {
 
 /// Draws other numbers for several hosts than for one.
 const HOSTS_APART: u64 = 1 << 32;
+/// Draws other numbers for runs that are interrupted.
+const INTERRUPTED: u64 = 1 << 33;
+
+/// A run that is cancelled after a barrier, and another one that begins with what was saved at the barrier.
+struct Interrupted {
+    first: Config,
+    /// After how many steps of its scheduler there is a barrier in the first.
+    steps: usize,
+    second: Config,
+}
+
+impl Interrupted {
+    /// The result of the second run; `None` if the job cannot have checkpoints, or not at that barrier.
+    fn run<S: Checked>(
+        &self,
+        job: &impl Fn(&Environment) -> S,
+    ) -> Result<Option<Vec<S::Record>>, String> {
+        let failed = |error: Error| format!("failed: {error}");
+        let begin = |config: &Config, restored| {
+            let env = Environment::checked(config.clone());
+            let records = job(&env).collected();
+            Ok::<_, Error>((env.start_with(Some(&Checkpoints::new(restored)))?, records))
+        };
+        let first = match begin(&self.first, None) {
+            Err(error) if error.message().starts_with(NOT_YET) => return Ok(None),
+            begun => begun.map_err(failed)?.0,
+        };
+        first.drive_for(self.steps);
+        let taken = match first.snapshot() {
+            Err(error) if error.kind() == ErrorKind::Internal => return Err(failed(error)),
+            taken => taken.ok().flatten(),
+        };
+        first.cancel();
+        let ended = first.wait();
+        let Some(Taken { snapshot, .. }) = taken else {
+            return ended.map(|_| None).map_err(failed);
+        };
+        let mut bytes = Vec::new();
+        snapshot.encode(&mut bytes);
+        let snapshot = Snapshot::decode(&bytes).map_err(|error| format!("torn: {error}"))?;
+        let (second, records) = begin(&self.second, Some(snapshot)).map_err(failed)?;
+        second.wait().map_err(failed)?;
+        records.take().map(Some).map_err(failed)
+    }
+
+    fn show(&self) -> String {
+        let Self { first, steps, second } = self;
+        format!(
+            "{}, interrupted at a barrier after {steps} steps, and then {}",
+            show(first),
+            show(second)
+        )
+    }
+}
 
 /// Runs the same program on each host of a cluster in this process.
 pub(crate) fn on_cluster<T: Send>(

@@ -19,6 +19,7 @@ pub mod metrics;
 mod snippets;
 pub mod time;
 
+mod checkpoint;
 mod clock;
 mod exchange;
 mod flow;

@@ -99,6 +99,50 @@ pub struct Config {
     /// prints it too. Without an application, only unbounded jobs and those with a `to_channel` are watched, and
     /// only where a logger is enabled for that target when the job starts.
     pub stall_after: Option<Duration>,
+    /// Where jobs save what they remember, so that the same program goes on from there when it is run again after its
+    /// process or its machine has died; `None`, the default, for jobs that begin anew.
+    pub checkpoints: Option<CheckpointConfig>,
+}
+
+/// Where the checkpoints of a program's jobs are, and how often there is one.
+///
+/// A checkpoint has what all operators remember at one point of the input: how far sources have read, the states of keys,
+/// what sinks have written. A program that is run again with the same directory begins with the newest: each record
+/// counts once in the states and in the files that the job writes. What a program does itself, as in
+/// [`for_each`](crate::Stream::for_each), it does again for the records since the checkpoint. The checkpoints of a job that
+/// has ended well are removed. The number of cores may be another.
+///
+/// A job is refused by the name of the operator if it has one whose state cannot be saved yet, and so is a checkpoint that
+/// is of another program.
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::config::{CheckpointConfig, Config};
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let folder = dir.path();
+/// let mut config = Config::default();
+/// config.checkpoints = Some(CheckpointConfig::new(folder.join("checkpoints")));
+/// let env = Environment::with_config(config);
+/// let odd = env.range(0..1_000_000).filter(|n| n % 2 == 1);
+/// odd.group_by(|n| n % 7).count().unkey().map(|pair| format!("{pair:?}")).write_lines(folder.join("odd.txt"));
+/// env.run()?;
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckpointConfig {
+    /// The directory, which one program at a time uses. It is made if it is not there.
+    pub dir: PathBuf,
+    /// The time between two checkpoints, from the end of one to the beginning of the next. By default a second.
+    pub interval: Duration,
+}
+
+impl CheckpointConfig {
+    /// A checkpoint each second, in this directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), interval: Duration::from_secs(1) }
+    }
 }
 
 /// How the tasks of a job are scheduled.
@@ -185,6 +229,7 @@ impl Default for Config {
             memory: default_memory(),
             spill_dir: std::env::temp_dir(),
             stall_after: Some(Duration::from_secs(10)),
+            checkpoints: None,
         }
     }
 }

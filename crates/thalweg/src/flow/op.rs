@@ -264,7 +264,8 @@ impl Signals {
         }
     }
 
-    fn is_done(&self) -> bool {
+    /// Whether the job has ended well.
+    pub(crate) fn is_done(&self) -> bool {
         matches!(*lock(&self.ending), Ending::Done)
     }
 

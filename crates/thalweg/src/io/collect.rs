@@ -2,8 +2,9 @@
 
 use super::Output;
 use super::output::Slot;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Portable};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Broadcast;
 use crate::flow::{Event, Op, Pipe, Push};
 use crate::metrics::Report;
@@ -147,8 +148,14 @@ impl<C: Chain<Item: Portable>> Stream<C> {
                     Destination::EachHost(Box::new(hosts), Vec::new())
                 }
             };
+            let state = match &to {
+                Destination::Here(..) => cx.state(op, "records", Redistribution::First),
+                Destination::EachHost(..) => StateHandle::none(),
+            };
             let (op, task, types) = (cx.op(op), cx.task, PhantomData::<fn(&C::Item)>);
-            Ok(CollectPush { op, task, most, collected: 0, to, types })
+            let mut push = CollectPush { op, task, most, collected: 0, to, state, types };
+            push.restore()?;
+            Ok(push)
         });
     }
 }
@@ -185,6 +192,7 @@ struct CollectPush<I: ?Sized, T: Time, O, R> {
     most: u64,
     collected: u64,
     to: Destination<T, O, R>,
+    state: StateHandle,
     types: PhantomData<fn(&I)>,
 }
 
@@ -194,6 +202,20 @@ enum Destination<T: Time, O, R> {
     Here(Vec<O>, Arc<Gather<O, R>>),
     /// In a task of each host, which gets each record encoded, behind the number of its task. The buffer holds one.
     EachHost(Box<Broadcast<[u8], T>>, Vec<u8>),
+}
+
+impl<I: ?Sized, T: Time, O: Data, R> CollectPush<I, T, O, R> {
+    /// The first task begins with what all tasks had collected.
+    fn restore(&mut self) -> Result<()> {
+        let Self { state, to: Destination::Here(records, _), most, .. } = self else {
+            return Ok(());
+        };
+        state.restore(|record| {
+            *most = most.saturating_sub(1);
+            records.push(record);
+            Ok(())
+        })
+    }
 }
 
 impl<I, T, O, R> Pipe for CollectPush<I, T, O, R>
@@ -211,6 +233,9 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        if let Destination::Here(records, _) = &self.to {
+            self.state.save(event, |out| records.iter().for_each(|record| out.add(record)));
+        }
         match &mut self.to {
             Destination::Here(records, all) if event == Event::End => {
                 all.add(&self.op, self.task, std::mem::take(records));

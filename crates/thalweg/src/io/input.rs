@@ -8,20 +8,22 @@
 //! file must be begun before there is a watermark, so nothing could be gained by waiting. A task of a host that has
 //! not got its files sends no watermark and does not end, so these files hold back the watermark of the job.
 
+use super::consumed::Consumed;
 use super::files::{
     Compression, InputFile, Split, assign_files, expand_inputs, largest_first, plan_splits,
 };
 use super::portions::{Next, Share, Shared, Work};
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::DecodeError;
-use crate::error::{Error, Result};
-use crate::flow::{Partitions, Waker};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::flow::{Event, Partitions, Waker};
 use crate::memory::Reservation;
 use crate::metrics::Total;
 use crate::net::HostId;
 use crate::plan::TaskContext;
 use crate::stream::Produced;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -98,7 +100,14 @@ pub struct Splits {
     shared: Arc<Shared<SplitQueue>>,
     task: usize,
     waker: Waker,
+    position: StateHandle,
+    /// What the task has read, by file, in a job with checkpoints; of the first task, also what was read before the
+    /// checkpoint that the job began with.
+    read: BTreeMap<usize, Consumed>,
 }
+
+/// What a task has read of a file: its path, its size, and ranges of bytes, decompressed.
+type FileRead = (PathBuf, u64, Vec<(u64, u64)>);
 
 /// The splits that no task has taken and no other host was granted.
 struct SplitQueue {
@@ -143,13 +152,39 @@ impl Inputs {
     /// If the files cannot be listed and this is the only host. The first of several hosts begins the job all the
     /// same, so that the others get to know why it fails.
     pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Splits> {
+        self.open_with(cx, StateHandle::none())
+    }
+
+    /// As [`open`](Self::open), for a source that [notes](Splits::has_read) what it has read, and begins after that.
+    pub(super) fn open_saved(&self, cx: &TaskContext<'_>) -> Result<Splits> {
+        let position = match cx.first_operator() {
+            Some(op) if !cx.partitions.is_timed() => cx.state(op, "read", Redistribution::United),
+            _ => StateHandle::none(),
+        };
+        self.open_with(cx, position)
+    }
+
+    fn open_with(&self, cx: &TaskContext<'_>, position: StateHandle) -> Result<Splits> {
+        let mut before = Vec::new();
+        position.restore(|read: FileRead| {
+            before.push(read);
+            Ok(())
+        })?;
         let mut made = lock(&self.shared);
         let shared = match &*made {
             Some(shared) => Arc::clone(shared),
-            None => Shared::new(cx, self.queue(cx)?)?,
+            None => {
+                let mut queue = self.queue(cx)?;
+                queue.skip(&queue.read_before(&before)?);
+                Shared::new(cx, queue)?
+            }
         };
         *made = Some(Arc::clone(&shared));
-        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone() })
+        let read = match cx.task {
+            0 => shared.work.read_before(&before)?,
+            _ => BTreeMap::new(),
+        };
+        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone(), position, read })
     }
 
     fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
@@ -215,6 +250,45 @@ impl SplitQueue {
             },
         };
         Self { files: OnceLock::new(), order, failure: Mutex::new(None) }
+    }
+
+    /// What was read before of its files, by file.
+    ///
+    /// # Errors
+    ///
+    /// If a file is not there any more, or has another size.
+    fn read_before(&self, before: &[FileRead]) -> Result<BTreeMap<usize, Consumed>> {
+        let mut read = BTreeMap::<usize, Consumed>::new();
+        for (path, bytes, ranges) in before {
+            let refuse = |what: String| {
+                let error = Error::new(ErrorKind::Input, format!("the checkpoint has read {what}"));
+                Err(error.at(Place::File(path.clone())))
+            };
+            let Some(file) = self.files().iter().position(|file| file.path == *path) else {
+                return refuse("a file that is not among the inputs".to_owned());
+            };
+            let now = self.files()[file].bytes;
+            if now != *bytes {
+                return refuse(format!("a file of {bytes} bytes, and it has {now}"));
+            }
+            read.entry(file).or_default().add_all(ranges.clone());
+        }
+        Ok(read)
+    }
+
+    /// Leaves out what was read before.
+    fn skip(&mut self, read: &BTreeMap<usize, Consumed>) {
+        let files = self.files.get().map_or(&[][..], Vec::as_slice);
+        let Order::Listed { splits, .. } = &mut self.order else { return };
+        let left = |split: &Split| {
+            let Some(read) = read.get(&split.file) else { return vec![*split] };
+            let is_whole = !files[split.file].compression.is_splittable();
+            // A compressed file has no known end.
+            let end = if is_whole { u64::MAX } else { split.end };
+            let left = read.left_of(split.start..end);
+            left.into_iter().map(|(start, end)| Split { file: split.file, start, end }).collect()
+        };
+        *splits = splits.iter().flat_map(left).collect();
     }
 
     fn files(&self) -> &[InputFile] {
@@ -344,6 +418,36 @@ impl Splits {
         };
         let found = split.and_then(|split| Some((queue.files().get(split.file)?, split)));
         Ok(found.map_or(Next::End, Next::Piece))
+    }
+
+    /// Notes that the task has read this split up to this byte, decompressed; all of it if `None`.
+    pub(super) fn has_read(&mut self, split: Split, to: Option<u64>) {
+        if !self.position.is_on() {
+            return;
+        }
+        let file = self.files().get(split.file);
+        let is_whole = file.is_some_and(|file| !file.compression.is_splittable());
+        let end = if is_whole { u64::MAX } else { split.end };
+        let to = to.map_or(end, |to| to.min(end));
+        if split.start < to {
+            self.read.entry(split.file).or_default().add(split.start, to);
+        }
+    }
+
+    /// Saves what the task has read: all that was [noted](Self::has_read), and of the split that it reads the part before a
+    /// byte.
+    pub(super) fn save(&mut self, event: Event, reading: Option<(Split, u64)>) {
+        let (files, read) = (self.shared.work.files(), &self.read);
+        self.position.save(event, |out| {
+            let mut read = read.clone();
+            if let Some((split, to)) = reading.filter(|(split, to)| split.start < *to) {
+                read.entry(split.file).or_default().add(split.start, to);
+            }
+            for (file, read) in read {
+                let InputFile { path, bytes, .. } = &files[file];
+                out.add(&(path.clone(), *bytes, read.ranges().clone()));
+            }
+        });
     }
 
     /// What `Source::produce` returns after taking a split, before it pushes records.

@@ -1,10 +1,12 @@
 //! Sources that read iterators.
 
+use super::consumed::Consumed;
 use super::portions::{Next, Share, Shared, Work};
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Nanos;
 use crate::data::DecodeError;
 use crate::error::Result;
-use crate::flow::{Push, Waker, push_numbers};
+use crate::flow::{Event, Push, Waker, push_numbers};
 use crate::metrics::Total;
 use crate::net::HostId;
 use crate::plan::{Details, Origin, Parallelism, TaskContext, TieKind};
@@ -47,7 +49,7 @@ impl Environment {
             Details::none(),
             Parallelism::Fixed(1),
             true,
-            Iterators { open },
+            Iterators { open, is_one: true },
         )
     }
 
@@ -74,7 +76,13 @@ impl Environment {
     {
         let tasks = self.tasks_of_cores();
         let open = move |task, tasks| Some(make(task, tasks).into_iter());
-        self.source(Origin::here("parallel_iter"), Details::none(), tasks, true, Iterators { open })
+        self.source(
+            Origin::here("parallel_iter"),
+            Details::none(),
+            tasks,
+            true,
+            Iterators { open, is_one: false },
+        )
     }
 
     /// The numbers of a range, in as many tasks as there are cores.
@@ -101,12 +109,19 @@ impl Environment {
 }
 
 struct Iterators<F> {
+    /// Whether there is one iterator, whatever the number of tasks: then it can be read again from a position.
+    is_one: bool,
     open: F,
 }
 
 struct Items<I> {
     iter: Option<I>,
     count: u64,
+    /// The items that were pushed before the checkpoint that the job began with, and how many of them are still to be
+    /// dropped.
+    before: u64,
+    to_skip: u64,
+    position: StateHandle,
     /// The number of records that the iterator announced at the start.
     total: Option<u64>,
     /// The number of items pushed at a time, and the time of the previous call.
@@ -136,7 +151,18 @@ where
         // A task without an iterator has no records.
         let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
         let total = (most == Some(least)).then_some(least as u64);
-        Ok(Items { iter, count: 0, total, run: FIRST_RUN, since: cx.clock.now() })
+        let position = match (self.is_one, cx.first_operator()) {
+            (true, Some(op)) => cx.state(op, "position", Redistribution::First),
+            _ => StateHandle::none(),
+        };
+        let mut before = 0;
+        position.restore(|read: u64| {
+            before = read;
+            Ok(())
+        })?;
+        let total = total.map(|total| total.saturating_sub(before));
+        let (run, since) = (FIRST_RUN, cx.clock.now());
+        Ok(Items { iter, count: 0, before, to_skip: before, position, total, run, since })
     }
 }
 
@@ -199,11 +225,27 @@ where
     push_run(&mut moved.iter, most, next)
 }
 
+/// The most items that are dropped in one turn.
+const SKIPPED: u64 = 1 << 20;
+
+impl<I: Iterator> Items<I> {
+    /// Drops some of the items that were pushed before.
+    fn skip(&mut self) -> Produced {
+        let most = self.to_skip.min(SKIPPED);
+        self.to_skip -= most;
+        let last = self.iter.as_mut().and_then(|iter| iter.nth(most as usize - 1));
+        if last.is_some() { Produced::Some } else { Produced::End }
+    }
+}
+
 impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     type Item = I::Item;
     type Time = ();
 
     fn produce<N: Push<I::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
+        if self.to_skip > 0 {
+            return Ok(self.skip());
+        }
         match now.saturating_sub(self.since) {
             ..=SHORT => self.run = (2 * self.run).min(RUN),
             LONG.. => self.run = (self.run / 2).max(1),
@@ -218,6 +260,10 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
         let count = self.run - left;
         self.count += count as u64;
         Ok(if count == self.run { Produced::Some } else { Produced::End })
+    }
+
+    fn save(&mut self, event: Event) {
+        self.position.save(event, |out| out.add(&(self.before + self.count)));
     }
 
     fn records(&self) -> u64 {
@@ -248,6 +294,11 @@ const GRANT: u64 = 256 * RUN as u64;
 impl Numbers {
     fn left(&self) -> u64 {
         self.end.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+
+    /// Removes all before this one.
+    fn begin_at(&self, from: u64) {
+        self.next.fetch_max(from, Ordering::Relaxed);
     }
 
     /// Removes as many numbers as the closure says, which receives how many are left.
@@ -308,27 +359,73 @@ fn cut_run(ranges: &mut VecDeque<(u64, u64)>) -> Option<Range<u64>> {
 struct Runs {
     shared: Arc<Shared<Numbers>>,
     task: usize,
+    tasks: usize,
     waker: Waker,
+    /// What the task has taken from the others' range and not pushed yet, in a job with checkpoints.
+    taken: VecDeque<(u64, u64)>,
+    /// The numbers that it has pushed, in a job with checkpoints; of the first task, also those that were pushed before
+    /// the checkpoint that the job began with.
+    read: Consumed,
+    position: StateHandle,
     count: u64,
     /// The numbers left when the task was made, for the first task; 0 for the others.
     total: u64,
 }
+
+/// The most runs that a task takes at a time in a job with checkpoints, so that what it has read are few ranges.
+const TAKEN: u64 = 64;
 
 impl SourceFactory for Ranges {
     type Source = Runs;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Runs> {
         let mut made = lock(&self.shared);
+        let Range { start, end } = self.range;
         let shared = match &*made {
             Some(shared) => Arc::clone(shared),
-            None => {
-                let Range { start, end } = self.range;
-                Shared::new(cx, Numbers { next: AtomicU64::new(start), end })?
-            }
+            None => Shared::new(cx, Numbers { next: AtomicU64::new(start), end })?,
         };
         *made = Some(Arc::clone(&shared));
-        let total = if cx.task == 0 { shared.work.left() } else { 0 };
-        Ok(Runs { shared, task: cx.task, waker: cx.waker.clone(), count: 0, total })
+        let position = match cx.first_operator() {
+            Some(op) => cx.state(op, "read", Redistribution::United),
+            None => StateHandle::none(),
+        };
+        let mut read = Consumed::default();
+        position.restore(|ranges| {
+            read.add_all(ranges);
+            Ok(())
+        })?;
+        // What is left behind the last number that was read is shared, and the gaps before it are dealt out.
+        let mut left = read.left_of(start..end);
+        let rest = left.pop_back_if(|(_, to)| *to == end).map_or(end, |(from, _)| from);
+        shared.work.begin_at(rest);
+        let gaps = left.iter().skip(cx.task).step_by(cx.tasks).copied().collect();
+        let total = match cx.task {
+            0 => shared.work.left() + left.iter().map(|(from, to)| to - from).sum::<u64>(),
+            _ => 0,
+        };
+        let read = if cx.task == 0 { read } else { Consumed::default() };
+        let (task, tasks, waker) = (cx.task, cx.tasks, cx.waker.clone());
+        Ok(Runs { shared, task, tasks, waker, taken: gaps, read, position, count: 0, total })
+    }
+}
+
+impl Runs {
+    /// Takes a run in a job with checkpoints, which is on one host; an empty one at the end.
+    fn take_noted(&mut self) -> Range<u64> {
+        if self.taken.is_empty() {
+            let part =
+                |left: u64| (left / (4 * self.tasks as u64)).clamp(RUN as u64, TAKEN * RUN as u64);
+            let Range { start, end } = self.shared.work.take(part);
+            if start < end {
+                self.taken.push_back((start, end));
+            }
+        }
+        let run = cut_run(&mut self.taken).unwrap_or_default();
+        if !run.is_empty() {
+            self.read.add(run.start, run.end);
+        }
+        run
     }
 }
 
@@ -337,7 +434,9 @@ impl Source for Runs {
     type Time = ();
 
     fn produce<N: Push<u64, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        let run = if self.shared.is_first() {
+        let run = if self.position.is_on() {
+            self.take_noted()
+        } else if self.shared.is_first() {
             self.shared.work.take(|_| RUN as u64)
         } else {
             match self.shared.take(self.task, &self.waker, cut_run) {
@@ -352,6 +451,10 @@ impl Source for Runs {
         self.count += run.end - run.start;
         push_numbers(run, next);
         Ok(Produced::Some)
+    }
+
+    fn save(&mut self, event: Event) {
+        self.position.save(event, |out| out.add(self.read.ranges()));
     }
 
     fn records(&self) -> u64 {

@@ -6,7 +6,7 @@ use super::portions::Next;
 use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
-use crate::flow::Push;
+use crate::flow::{Event, Push};
 use crate::memory::Reservation;
 use crate::metrics::Total;
 use crate::plan::{Details, Origin, TaskContext, TieKind};
@@ -173,6 +173,8 @@ trait Blocks: Sized + Send + 'static {
 
     fn consumed(&self) -> u64;
 
+    fn position(&self) -> u64;
+
     fn buffer_bytes(&self) -> usize;
 }
 
@@ -203,6 +205,10 @@ macro_rules! blocks {
                 $type::consumed(self)
             }
 
+            fn position(&self) -> u64 {
+                $type::position(self)
+            }
+
             fn buffer_bytes(&self) -> usize {
                 $type::buffer_bytes(self)
             }
@@ -227,8 +233,8 @@ struct LineSource<B> {
     sizes: BlockSizes,
     /// Reused from split to split, for its buffer.
     blocks: Option<B>,
-    /// Whether `blocks` may have more.
-    reading: bool,
+    /// The split of which `blocks` may have more.
+    reading: Option<Split>,
     memory: Reservation,
     records: u64,
     /// The bytes of the splits that are done.
@@ -240,14 +246,14 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
     type Source = LineSource<B>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<LineSource<B>> {
-        let queue = self.inputs.open(cx)?;
+        let queue = self.inputs.open_saved(cx)?;
         Ok(LineSource {
             total: queue.total(),
             queue,
             utf8: self.utf8,
             sizes: self.sizes,
             blocks: None,
-            reading: false,
+            reading: None,
             memory: cx.memory.reserve(),
             records: 0,
             done: 0,
@@ -270,7 +276,7 @@ impl<B: Blocks> LineSource<B> {
                 self.blocks = Some(B::open(file, split, self.sizes, self.utf8)?);
             }
         }
-        self.reading = true;
+        self.reading = Some(split);
         Ok(self.queue.entered(split))
     }
 }
@@ -280,7 +286,7 @@ impl<B: Blocks> Source for LineSource<B> {
     type Time = ();
 
     fn produce<N: Push<B::Item, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        let Some(blocks) = self.blocks.as_mut().filter(|_| self.reading) else {
+        let (Some(blocks), Some(split)) = (&mut self.blocks, self.reading) else {
             return self.begin();
         };
         let pushed = blocks.push_block(next)?;
@@ -292,10 +298,16 @@ impl<B: Blocks> Source for LineSource<B> {
             }
             None => {
                 self.done += blocks.consumed();
-                self.reading = false;
+                self.reading = None;
+                self.queue.has_read(split, None);
                 Ok(self.queue.left())
             }
         }
+    }
+
+    fn save(&mut self, event: Event) {
+        let reading = self.blocks.as_ref().zip(self.reading);
+        self.queue.save(event, reading.map(|(blocks, split)| (split, blocks.position())));
     }
 
     fn records(&self) -> u64 {
@@ -303,7 +315,8 @@ impl<B: Blocks> Source for LineSource<B> {
     }
 
     fn bytes(&self) -> u64 {
-        let current = self.blocks.as_ref().filter(|_| self.reading).map_or(0, Blocks::consumed);
+        let current =
+            self.blocks.as_ref().filter(|_| self.reading.is_some()).map_or(0, Blocks::consumed);
         self.done + current
     }
 

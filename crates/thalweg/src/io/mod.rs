@@ -7,6 +7,7 @@
 mod bad_record;
 mod channel;
 mod collect;
+mod consumed;
 mod csv;
 mod dead_letters;
 pub mod files;

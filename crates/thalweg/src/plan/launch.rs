@@ -3,7 +3,8 @@
 use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
-use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
+use super::{Builder, Edge, Plan, Scope, Stage, State, Strategy, Tie, TieKind};
+use crate::checkpoint::{Checkpoints, Redistribution, StateHandle, StateId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
@@ -36,6 +37,8 @@ pub struct TaskContext<'a> {
     pub(crate) hosts: &'a [HostId],
     ops: &'a [Op],
     pub(crate) plan: &'a Plan,
+    /// What the job's tasks save, if it has checkpoints.
+    checkpoints: Option<&'a Arc<Checkpoints>>,
 }
 
 impl<'a> TaskContext<'a> {
@@ -60,6 +63,23 @@ impl<'a> TaskContext<'a> {
         let waker = self.waker.clone();
         let wake = Arc::new(move || waker.wake());
         self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
+    }
+
+    /// The handle of a state of the operator with this number: what it must remember across a failure.
+    pub(crate) fn state(
+        &self,
+        id: usize,
+        name: &str,
+        redistribution: Redistribution,
+    ) -> StateHandle {
+        let Some(all) = self.checkpoints else { return StateHandle::none() };
+        let schema = match &self.plan.operators[id].state {
+            Some(State { scope: Scope::Key(key), schema, .. }) => format!("{schema} by {key}"),
+            Some(State { schema, .. }) => schema.to_string(),
+            None => String::new(),
+        };
+        let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
+        all.handle((self.op(id), state, schema), (self.task, self.tasks), redistribution)
     }
 
     /// The operator that the stage begins with.
@@ -100,6 +120,8 @@ pub(crate) struct Launched {
     pub(crate) started: crate::clock::Nanos,
     /// Whether records are blocks of rows.
     blocks: bool,
+    /// What its tasks save, if it has checkpoints.
+    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
 }
 
 impl Launched {
@@ -165,12 +187,15 @@ pub(crate) fn launch(
     mut builder: Builder,
     runtime: &Runtime,
     numbers: &JobNumbers,
+    checkpoints: Option<&Arc<Checkpoints>>,
 ) -> Result<Launched> {
     check(&mut builder)?;
     let several = runtime.hosts.count() > 1;
     let signals = Arc::default();
     let links = runtime.links(numbers, &signals)?;
-    let made = match catch(|| make(builder, runtime, &signals, &links)).and_then(|made| made) {
+    let made = match catch(|| make(builder, runtime, &signals, &links, checkpoints))
+        .and_then(|made| made)
+    {
         Err(error) if several => {
             // The other hosts have begun the job, or will: they must end with the same error.
             let job = Job::new(signals, 0, links);
@@ -205,7 +230,8 @@ pub(crate) fn launch(
     } else {
         runtime.start(&job, &cells)?;
     }
-    Ok(Launched { job, plan, stage_of, stages_on_hosts, started, blocks })
+    let checkpoints = checkpoints.cloned();
+    Ok(Launched { job, plan, stage_of, stages_on_hosts, started, blocks, checkpoints })
 }
 
 /// Describes the job to the other hosts.
@@ -231,6 +257,7 @@ fn make(
     runtime: &Runtime,
     signals: &Arc<Signals>,
     links: &Links,
+    checkpoints: Option<&Arc<Checkpoints>>,
 ) -> Result<Made> {
     let plan = builder.settled(&runtime.config.tasks, links.hosts())?;
     let Builder { factories, unconsumed, connectors, openers, blocks, .. } = builder;
@@ -296,12 +323,18 @@ fn make(
                 hosts: &hosts[stage.id],
                 ops: &ops,
                 plan: &plan,
+                checkpoints,
             };
             if let Some(factory) = factory {
                 tasks.push((factory(&context)?, waker.clone()));
                 stage_of.push(stage.id);
             }
         }
+    }
+
+    if let Some(checkpoints) = checkpoints {
+        plan.check_saved(checkpoints, links.hosts().count())?;
+        checkpoints.check()?;
     }
 
     let operators: Vec<Arc<str>> =

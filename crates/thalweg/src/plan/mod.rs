@@ -14,6 +14,7 @@ mod explain;
 mod fingerprint;
 mod launch;
 mod measure;
+mod saved;
 
 pub use builder::Origin;
 pub(crate) use builder::{Builder, Distribution};
@@ -22,6 +23,7 @@ pub use details::{Detail, Details, Value};
 pub use fingerprint::Fingerprint;
 pub use launch::TaskContext;
 pub(crate) use launch::{Launched, check, launch, linked};
+pub(crate) use saved::NOT_YET;
 
 use crate::config::BatchMode;
 use crate::data::{HASH_VERSION, Portable, Schema};

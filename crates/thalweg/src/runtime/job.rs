@@ -45,6 +45,11 @@ pub(crate) struct Job {
 pub(crate) struct Requested(Arc<OnceLock<Epoch>>);
 
 impl Requested {
+    /// Its number, once it has one.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        self.0.get().copied()
+    }
+
     /// Gives the barrier its number.
     pub(super) fn number(&self, epoch: Epoch) {
         let _ = self.0.set(epoch);

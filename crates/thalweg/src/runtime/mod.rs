@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::config::{self, Compression, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::WORTH_COMPRESSING;
-use crate::flow::Signals;
+use crate::flow::{Epoch, Signals};
 use crate::memory::MemoryPool;
 use crate::net::{Connections, HostId, Hosts, Links};
 use crate::sync::{AtomicU64, Ordering};
@@ -106,6 +106,8 @@ pub(crate) struct Runtime {
     _connections: Option<Connections>,
     /// The environments that share this runtime, but for the one that it was made for.
     environments: Numbering,
+    /// The jobs with checkpoints so far.
+    saved_jobs: AtomicU64,
 }
 
 /// Numbers things that one thread makes, one after the other: so the numbers are the same on all hosts.
@@ -175,7 +177,13 @@ impl Runtime {
             scheduler,
             _connections: connections,
             environments,
+            saved_jobs: AtomicU64::new(0),
         })
+    }
+
+    /// The number of one more job with checkpoints, counted from 1: a program starts its jobs in the same order each time.
+    pub(crate) fn number_saved_job(&self) -> u64 {
+        self.saved_jobs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The numbers of the jobs of one more environment.
@@ -238,15 +246,28 @@ impl Runtime {
         Ok(())
     }
 
-    /// Sends a barrier through a job; blocks until every task has passed it, or the job is over.
-    pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<()> {
+    /// Sends a barrier through a job; blocks until every task has passed it, or the job is over. Returns its number, which
+    /// is the greatest if the job is over, unless it has failed.
+    pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<Option<Epoch>> {
+        let mut epoch = Some(Epoch::LAST);
         if !job.is_over() {
             self.may_wait_for(job)?;
             let barrier = job.ask_barrier();
             self.scheduler.drive(&|| job.is_past(&barrier) || job.is_over());
             job.wait_past(&barrier);
+            epoch = barrier.epoch();
         }
-        Ok(())
+        Ok(epoch.filter(|_| !job.signals().stopped()))
+    }
+
+    /// Runs a job for so many steps of a scheduler that runs tasks on the calling thread, or until it is over.
+    pub(crate) fn drive_for(&self, job: &Arc<Job>, steps: usize) {
+        let left = std::cell::Cell::new(steps);
+        let is_done = || {
+            left.set(left.get().saturating_sub(1));
+            left.get() == 0 || job.is_over()
+        };
+        self.scheduler.drive(&is_done);
     }
 
     /// Fails if the calling thread must not block, because this runtime needs it.

@@ -1,9 +1,12 @@
 //! Environments, in which jobs are described and run.
 
 use super::application::Application;
+use super::checkpointing::Checkpointing;
+use super::job::Around;
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
+use crate::checkpoint::Checkpoints;
 use crate::config::{Config, HostConfig};
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
@@ -200,11 +203,16 @@ impl Environment {
     /// When the job cannot run as it is described: a stream without a sink, an operator on an
     /// unbounded stream that needs a bounded one, a file that is not there.
     pub fn start(&self) -> Result<JobHandle> {
-        // Closures that make sources are called here, and the job's description is dropped here.
-        catch(|| self.launch()).and_then(|launched| launched)
+        self.start_with(None)
     }
 
-    fn launch(&self) -> Result<JobHandle> {
+    /// As [`start`](Self::start), with these checkpoints.
+    pub(crate) fn start_with(&self, checkpoints: Option<&Arc<Checkpoints>>) -> Result<JobHandle> {
+        // Closures that make sources are called here, and the job's description is dropped here.
+        catch(|| self.launch(checkpoints)).and_then(|launched| launched)
+    }
+
+    fn launch(&self, checkpoints: Option<&Arc<Checkpoints>>) -> Result<JobHandle> {
         let mut builder = std::mem::take(&mut *lock(&self.builder));
         if let Some(application) = &self.application {
             check(&mut builder)?;
@@ -215,27 +223,32 @@ impl Environment {
                 Err(error) => return Err(error),
             }
         }
-        let launched = launch(builder, &self.runtime, &self.numbers)?;
-        let running = RunningJob::new(launched, Arc::clone(&self.runtime));
-        let attendance = match &self.application {
-            Some(application) => match application.started(&running) {
-                Ok(attendance) => Some(attendance),
-                Err(error) => {
-                    running.launched().job.cancel("what surrounds the job could not start");
-                    return Err(error);
-                }
-            },
-            None => None,
-        };
         let warnings = self.warnings();
-        let watch = match Watch::start(&running, self.config().stall_after, &warnings) {
-            Ok(watch) => watch,
+        let stored = match (checkpoints, &self.config().checkpoints) {
+            (None, Some(config)) => {
+                let number = self.runtime.number_saved_job();
+                Some(Checkpointing::open(config, number, &warnings)?)
+            }
+            _ => None,
+        };
+        let checkpoints = checkpoints.or(stored.as_ref().map(|stored| &stored.checkpoints));
+        let launched = launch(builder, &self.runtime, &self.numbers, checkpoints)?;
+        let running = RunningJob::new(launched, Arc::clone(&self.runtime));
+        let around = || {
+            let hooks = self.application.as_ref();
+            let attendance = hooks.map(|hooks| hooks.started(&running)).transpose()?;
+            let watch = Watch::start(&running, self.config().stall_after, &warnings)?;
+            let start = |stored: Checkpointing| stored.start(&running, warnings.clone());
+            let checkpointer = stored.map(start).transpose()?;
+            Ok(Around { attendance, watch, checkpointer })
+        };
+        match around() {
+            Ok(around) => Ok(JobHandle::new(running, around, warnings, self.checked)),
             Err(error) => {
                 running.launched().job.cancel("what surrounds the job could not start");
-                return Err(error);
+                Err(error)
             }
-        };
-        Ok(JobHandle::new(running, attendance, watch, warnings, self.checked))
+        }
     }
 
     /// The memory that its jobs share.

@@ -3,8 +3,10 @@
 #[cfg(doc)]
 use super::Environment;
 use super::application::Attendance;
+use super::checkpointing::Checkpointer;
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
+use crate::checkpoint::Taken;
 use crate::error::Result;
 use crate::metrics::Stats;
 use crate::net::HostId;
@@ -19,24 +21,30 @@ const CANCELLED: &str = "the job was cancelled";
 /// Dropping the handle leaves the job running.
 pub struct JobHandle {
     running: Arc<RunningJob>,
-    /// What an application does while the job runs; `None` for the job of a library.
-    attendance: Option<Box<dyn Attendance>>,
-    /// The thread that checks the job for stalls, if its warnings have a receiver.
-    watch: Option<Watch>,
+    around: Around,
     warnings: Warnings,
     /// Whether the job fails if its statistics do not agree.
     checked: bool,
 }
 
+/// What goes on around a job while it runs.
+pub(super) struct Around {
+    /// What an application does; `None` for the job of a library.
+    pub(super) attendance: Option<Box<dyn Attendance>>,
+    /// The thread that checks the job for stalls, if its warnings have a receiver.
+    pub(super) watch: Option<Watch>,
+    /// The thread that takes its checkpoints, if it has any.
+    pub(super) checkpointer: Option<Checkpointer>,
+}
+
 impl JobHandle {
     pub(super) fn new(
         running: Arc<RunningJob>,
-        attendance: Option<Box<dyn Attendance>>,
-        watch: Option<Watch>,
+        around: Around,
         warnings: Warnings,
         checked: bool,
     ) -> Self {
-        Self { running, attendance, watch, warnings, checked }
+        Self { running, around, warnings, checked }
     }
 
     /// Waits until the job is over, and returns what it counted: on each of several hosts, what all of them counted.
@@ -62,14 +70,18 @@ impl JobHandle {
     /// assert_eq!(out.take()?, Some(100));
     /// # Ok::<(), thalweg::Error>(())
     /// ```
-    pub fn wait(mut self) -> Result<Stats> {
+    pub fn wait(self) -> Result<Stats> {
         let RunningJob { launched, runtime } = &*self.running;
         runtime.wait(&launched.job)?;
         let stats = launched.stats(runtime);
-        if let Some(watch) = self.watch.take() {
+        let Around { attendance, watch, checkpointer } = self.around;
+        if let Some(checkpointer) = checkpointer {
+            checkpointer.end();
+        }
+        if let Some(watch) = watch {
             watch.end();
         }
-        if let Some(attendance) = self.attendance.take() {
+        if let Some(attendance) = attendance {
             attendance.ended(&stats);
         }
         // The statistics are the same on all hosts.
@@ -152,7 +164,22 @@ impl JobHandle {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<()> {
-        self.running.runtime.barrier(&self.running.launched.job)
+        self.running.runtime.barrier(&self.running.launched.job).map(drop)
+    }
+
+    /// Sends a barrier through the job, and returns what its tasks have saved; `None` if the job has failed, or has no
+    /// checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// If an operator could not save what it remembers.
+    pub(crate) fn snapshot(&self) -> Result<Option<Taken>> {
+        self.running.snapshot()
+    }
+
+    /// Runs the job for so many steps of a scheduler that runs tasks on the calling thread, or until it is over.
+    pub(crate) fn drive_for(&self, steps: usize) {
+        self.running.runtime.drive_for(&self.running.launched.job, steps);
     }
 
     /// The job's plan.

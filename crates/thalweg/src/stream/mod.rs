@@ -7,6 +7,7 @@
 mod application;
 mod boxed;
 mod chain;
+mod checkpointing;
 mod environment;
 mod job;
 mod running_job;

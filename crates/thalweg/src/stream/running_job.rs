@@ -1,5 +1,7 @@
 //! A running job, as its handles, its watch and an application share it.
 
+use crate::checkpoint::Taken;
+use crate::clock::Nanos;
 use crate::error::Result;
 use crate::metrics::Stats;
 use crate::plan::Launched;
@@ -25,6 +27,37 @@ impl RunningJob {
     /// What the job has counted so far.
     pub(crate) fn stats(&self) -> Stats {
         self.launched.stats(&self.runtime)
+    }
+
+    /// The time of the clock that the job's tasks read.
+    pub(super) fn now(&self) -> Nanos {
+        self.runtime.clock.now()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.launched.job.is_over()
+    }
+
+    /// Blocks until the job is over, on a thread that runs no tasks.
+    pub(super) fn wait(&self) {
+        self.launched.job.wait();
+    }
+
+    /// Whether the job is over and has not failed.
+    pub(super) fn has_succeeded(&self) -> bool {
+        self.launched.job.signals().is_done()
+    }
+
+    /// Sends a barrier through the job, and returns what its tasks have saved; `None` if the job has failed, or has no
+    /// checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// If an operator could not save what it remembers.
+    pub(super) fn snapshot(&self) -> Result<Option<Taken>> {
+        let Launched { job, checkpoints, .. } = &self.launched;
+        let Some(checkpoints) = checkpoints else { return Ok(None) };
+        self.runtime.barrier(job)?.map(|epoch| checkpoints.take(epoch)).transpose()
     }
 
     /// Like [`stats`](Self::stats), but waits at most about this long for a task to end its turn.

@@ -48,6 +48,10 @@ pub trait Source: Send + 'static {
         false
     }
 
+    /// Saves how far it has read, if this event is a barrier or the end, and the job has checkpoints.
+    #[doc(hidden)]
+    fn save(&mut self, _event: Event) {}
+
     /// The records pushed so far.
     #[doc(hidden)]
     fn records(&self) -> u64;
@@ -160,11 +164,13 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         if self.epoch < self.op.signals().epoch() {
             // One by one, as in all other sources; otherwise barriers would not align.
             self.epoch = self.epoch.next();
+            self.source.save(Event::Barrier(self.epoch));
             self.head.send(Event::Barrier(self.epoch), &mut self.next);
             return None;
         }
         // Not together with the last batch: an operator may still have pending output of it.
         if self.exhausted {
+            self.source.save(Event::End);
             self.head.send(Event::End, &mut self.next);
             return None;
         }

@@ -21,6 +21,9 @@ const STALLS: &str = "thalweg::stalls";
 /// The log target of warnings about dropped records.
 const LATE: &str = "thalweg::late";
 
+/// The log target of warnings about checkpoints.
+const CHECKPOINTS: &str = "thalweg::checkpoints";
+
 /// The kinds of operators that may stall.
 const WAITING: [&str; 3] = ["assign_timestamps", "channel", "to_channel"];
 
@@ -47,6 +50,11 @@ impl Warnings {
     /// Warns of an operator that makes no progress.
     pub(crate) fn of_stall(&self, what: &str) {
         self.warn(STALLS, what);
+    }
+
+    /// Warns of a checkpoint that could not be taken, or read.
+    pub(super) fn of_checkpoint(&self, what: &str) {
+        self.warn(CHECKPOINTS, what);
     }
 
     /// Warns of the late records that a job has dropped; called at its end.

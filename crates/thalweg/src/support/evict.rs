@@ -1,6 +1,7 @@
-//! Moves the states of a keyed table to disk and back, through its [`Overflow`].
+//! Moves the states of a keyed table to disk and back, through its [`Overflow`], and into checkpoints.
 
 use super::overflow::Overflow;
+use crate::checkpoint::Saving;
 use crate::data::{Data, Key, Portable, Wire};
 use crate::error::Result;
 use crate::state::{Drain, GroupTable, HeapEstimate};
@@ -30,7 +31,31 @@ where
     overflow.evicted()
 }
 
-/// Moves a state from disk back into the table, or writes it to disk again where there is no room.
+/// Saves the states of a table, each as [`Evicted`].
+pub(crate) fn save<K, V, S>(
+    table: &GroupTable<K, V>,
+    overflow: &Overflow<S, Evicted<K, V>>,
+    out: &mut Saving,
+) where
+    K: Key<Owned: Borrow<K>> + ?Sized,
+    V: Data,
+    S: Wire + ?Sized,
+    Evicted<K, V>: Data,
+{
+    if overflow.bytes() > 0 {
+        return out.refuse("some of its keys are on disk, and what is there is not saved yet");
+    }
+    table.for_each(|key, state| {
+        let hash = K::hash(key.probe());
+        out.add_by_key(hash, |bytes| {
+            hash.encode(bytes);
+            key.own().encode(bytes);
+            state.encode(bytes);
+        });
+    });
+}
+
+/// Moves a state from disk, or from a checkpoint, back into the table, or writes it to disk again where there is no room.
 pub(crate) fn restore<K, V, S>(
     (hash, key, state): Evicted<K, V>,
     table: &mut GroupTable<K, V>,

@@ -6,7 +6,7 @@ use super::{CHUNK, Csv, Dialect};
 use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::Push;
+use crate::flow::{Event, Push};
 use crate::io::bad_record::BadRecord;
 use crate::io::files::{BlockSizes, ByteBlocks, InputFile, Split};
 use crate::io::input::{Division, Inputs, Splits, hold};
@@ -124,7 +124,7 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
             let what = "a delimiter, quote or escape beyond ASCII would be a part of a character";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let queue = self.inputs.open(cx)?;
+        let queue = self.inputs.open_saved(cx)?;
         Ok(RowSource {
             total: queue.total(),
             queue,
@@ -216,12 +216,18 @@ impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
         };
         let Some(block) = blocks.next_block()? else {
             self.done += blocks.consumed();
+            self.queue.has_read(*split, None);
             self.reading = None;
             return Ok(self.queue.left());
         };
         self.rows.block(file, *split, (block.offset, block.bytes), header, next)?;
         hold(&mut self.memory, blocks.buffer_bytes())?;
         Ok(Produced::Some)
+    }
+
+    fn save(&mut self, event: Event) {
+        let reading = self.blocks.as_ref().zip(self.reading.as_ref());
+        self.queue.save(event, reading.map(|(blocks, (_, split, _))| (*split, blocks.position())));
     }
 
     fn records(&self) -> u64 {

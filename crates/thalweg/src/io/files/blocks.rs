@@ -201,6 +201,15 @@ impl ByteBlocks {
         }
     }
 
+    /// The offset in the file, decompressed if it is compressed, before which all lines of the split were returned.
+    pub(crate) fn position(&self) -> u64 {
+        match self.state {
+            State::Unread => self.split.start,
+            State::Ended => self.end,
+            State::Reading | State::Failed => self.offset.min(self.end),
+        }
+    }
+
     /// The memory of the buffer: `block_bytes`, or more after a longer line.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer.len()

@@ -129,6 +129,11 @@ impl LineBlocks {
         self.blocks.consumed()
     }
 
+    /// How far lines were returned, as [`ByteBlocks::position`].
+    pub(crate) fn position(&self) -> u64 {
+        self.blocks.position()
+    }
+
     /// The memory of the buffers.
     pub fn buffer_bytes(&self) -> usize {
         self.blocks.buffer_bytes() + self.replaced.capacity()

@@ -15,11 +15,12 @@
 //! they do on NFS with its default mount options.
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
 
+use crate::data::Data;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::Op;
 use crate::sync::{Mutex, lock};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
@@ -55,6 +56,83 @@ impl NewFile {
         let prefix = hidden_prefix(&target);
         sweep(directory(&target), |name| name.starts_with(&prefix));
         Self::begin(path, target, &prefix)
+    }
+
+    /// Goes on with a file that a job began before it was interrupted: what was written after the checkpoint is cut off.
+    ///
+    /// # Errors
+    ///
+    /// If the file is gone, or is shorter than it was.
+    pub(super) fn resume(saved: &SavedFile, op: &Op, claims: Claims) -> Result<Self> {
+        let SavedFile { name, target, hidden, bytes, .. } = saved;
+        claim(name, target, op, claims)?;
+        let failed = |cause| Error::io(name, "go on with the file", cause);
+        let refuse = |what: String| {
+            let error = Error::new(ErrorKind::Input, format!("cannot go on with the file: {what}"));
+            Err(error.at(Place::File(name.clone())))
+        };
+        let opened = OpenOptions::new().write(true).open(hidden);
+        let (file, hidden) = match opened {
+            Ok(file) => (file, TempPath::try_from_path(hidden).map_err(failed)?),
+            // It may have got its name before the process ended: what was written until the checkpoint is copied.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                let mut before = match File::open(target) {
+                    Ok(file) if saved.is(&file) => file.take(*bytes),
+                    _ => return refuse(format!("`{}` is gone", hidden.display())),
+                };
+                let prefix = hidden_prefix(target);
+                let Self { mut file, hidden, .. } = Self::begin(name, target.clone(), &prefix)?;
+                io::copy(&mut before, &mut file).map_err(failed)?;
+                (file, hidden)
+            }
+            Err(cause) => return Err(failed(cause)),
+        };
+        match file.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) => return refuse("another job writes it".to_owned()),
+        }
+        let found = file.metadata().map_err(failed)?.len();
+        if found < *bytes {
+            return refuse(format!("it has {found} bytes, and had {bytes} at the checkpoint"));
+        }
+        file.set_len(*bytes).map_err(failed)?;
+        let mut resumed = Self {
+            name: name.clone(),
+            target: target.clone(),
+            hidden,
+            file,
+            buffer: Vec::with_capacity(BUFFER),
+        };
+        resumed.file.seek(SeekFrom::End(0)).map_err(failed)?;
+        resumed.stays();
+        Ok(resumed)
+    }
+
+    /// The file stays when the job ends otherwise than well, so that another run can go on with it.
+    pub(super) fn stays(&mut self) {
+        self.hidden.disable_cleanup(true);
+    }
+
+    /// Writes what is in the buffer, and returns what another run must know to go on.
+    pub(super) fn save(&mut self) -> Result<SavedFile> {
+        self.flush()?;
+        let failed = |cause| Error::io(&self.name, "write the file", cause);
+        let metadata = self.file.metadata().map_err(failed)?;
+        Ok(SavedFile {
+            name: self.name.clone(),
+            target: self.target.clone(),
+            hidden: self.hidden.to_path_buf(),
+            bytes: metadata.len(),
+            number: number(&metadata),
+        })
+    }
+
+    /// What brings what was written so far to the disk.
+    pub(super) fn sync(&self) -> Result<impl FnOnce() -> Result<()> + Send + use<>> {
+        let name = self.name.clone();
+        let failed = move |cause| Error::io(&name, "write the file", cause);
+        let file = self.file.try_clone().map_err(&failed)?;
+        Ok(move || file.sync_data().map_err(failed))
     }
 
     fn begin(path: &Path, target: PathBuf, prefix: &str) -> Result<Self> {
@@ -121,6 +199,37 @@ impl NewFile {
         let _ = File::open(directory(&target)).and_then(|dir| dir.sync_all());
         Ok(())
     }
+}
+
+/// A file at a checkpoint.
+#[derive(Clone, Debug, Data)]
+pub(super) struct SavedFile {
+    /// The path as the program gives it.
+    name: PathBuf,
+    target: PathBuf,
+    hidden: PathBuf,
+    bytes: u64,
+    /// The number by which the file system knows the file, which it keeps under any name.
+    number: u64,
+}
+
+impl SavedFile {
+    /// Whether this is the file, perhaps under another name.
+    fn is(&self, file: &File) -> bool {
+        let longer = |found: &fs::Metadata| found.len() >= self.bytes;
+        file.metadata().is_ok_and(|found| number(&found) == self.number && longer(&found))
+    }
+}
+
+#[cfg(unix)]
+fn number(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+/// Elsewhere a file cannot be recognised under another name.
+#[cfg(not(unix))]
+fn number(_: &fs::Metadata) -> u64 {
+    u64::MAX
 }
 
 /// The absolute path without links of the final file, or the reason why no file can have it.
@@ -302,6 +411,18 @@ impl NewDir {
         }
         // A job on fewer cores has fewer files than the one that was killed.
         sweep(&resolved, |_| true);
+        Ok(&self.path)
+    }
+
+    /// As [`prepare`](Self::prepare), of a directory that a job has begun to write into before it was interrupted.
+    pub(super) fn resume(&self, op: &Op) -> Result<&Path> {
+        let mut state = lock(&self.state);
+        if *state == DirState::Untouched {
+            let failed = |cause| Error::io(&self.path, "go on in the directory", cause);
+            let resolved = fs::canonicalize(&self.path).map_err(failed)?;
+            claim(&self.path, &resolved, op, Claims::Checked)?;
+            *state = DirState::Ready { made: true, shared: false };
+        }
         Ok(&self.path)
     }
 

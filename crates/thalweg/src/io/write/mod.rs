@@ -11,6 +11,7 @@ mod file;
 mod json_lines;
 mod lines;
 
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::Record;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::RoundRobin;
@@ -20,7 +21,7 @@ use crate::net::HostId;
 use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
-use file::{Claims, NewDir, NewFile};
+use file::{Claims, NewDir, NewFile, SavedFile};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,10 +54,8 @@ impl<C: Chain> Stream<C> {
         let is_one = self.tasks() == 1;
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
-            let op = cx.op(op);
-            let file = NewFile::create(&path, &op, Claims::Checked)
-                .map_err(|error| error.in_operator(&*op.name()))?;
-            Ok(FilePush::new(op, file, None))
+            let create = |op: &Op, _| NewFile::create(&path, op, Claims::Checked);
+            FilePush::open(cx, op, None, Claims::Checked, create)
         };
         if is_one {
             encoded.with_fixed_tasks("one file is written").close(origin, details, open);
@@ -82,17 +81,19 @@ impl<C: Chain> Stream<C> {
         let encoded = self.encoded(origin, encode);
         let (env, stage) = (encoded.env.clone(), encoded.stage);
         encoded.close(origin, details, move |cx, op| {
-            let op = cx.op(op);
             let part = |task: usize| format!("part-{task:05}.{ending}");
             let me = cx.links.hosts().me();
             let of_others = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
             let claims = if me == HostId::FIRST { Claims::Checked } else { Claims::Trusted };
-            let create = || {
-                let dir = dir.prepare(&op, claims, cx.links.hosts().count() > 1, of_others)?;
-                NewFile::create(&dir.join(part(cx.task)), &op, claims)
+            let create = |op: &Op, goes_on| {
+                let shared = cx.links.hosts().count() > 1;
+                let dir = match goes_on {
+                    true => dir.resume(op)?,
+                    false => dir.prepare(op, claims, shared, of_others)?,
+                };
+                NewFile::create(&dir.join(part(cx.task)), op, claims)
             };
-            let file = create().map_err(|error| error.in_operator(&*op.name()))?;
-            Ok(FilePush::new(op, file, Some(Arc::clone(&dir))))
+            FilePush::open(cx, op, Some(&dir), claims, create)
         });
         env.tie_last(stage, TieKind::Files);
     }
@@ -197,33 +198,105 @@ struct FilePush {
     file: Option<NewFile>,
     /// The layout of the first record.
     layout: Option<Vec<u8>>,
+    /// Files of tasks that the job does not have any more since it was interrupted, each with the number of its task.
+    others: Vec<(usize, NewFile, Option<Vec<u8>>)>,
+    state: StateHandle,
+    task: usize,
     records: u64,
     /// Declared after the file, so that the directory is empty when both are dropped.
     dir: Option<Arc<NewDir>>,
 }
 
+/// A task's file at a checkpoint: the number of the task, the file, and the layout of its records.
+type SavedPart = (usize, SavedFile, Option<Vec<u8>>);
+
 impl FilePush {
-    fn new(op: Op, file: NewFile, dir: Option<Arc<NewDir>>) -> Self {
-        Self { op, file: Some(file), layout: None, records: 0, dir }
+    /// Opens the file of a task: the one that it wrote before the job was interrupted, or else the one that `create`
+    /// makes, which receives whether the job goes on with other files.
+    fn open(
+        cx: &TaskContext<'_>,
+        op: usize,
+        dir: Option<&Arc<NewDir>>,
+        claims: Claims,
+        create: impl FnOnce(&Op, bool) -> Result<NewFile>,
+    ) -> Result<Self> {
+        let state = cx.state(op, "file", Redistribution::United);
+        let op = cx.op(op);
+        let mut saved = Vec::new();
+        state.restore(|part: SavedPart| {
+            saved.push(part);
+            Ok(())
+        })?;
+        let goes_on = !saved.is_empty();
+        let open = || {
+            let mine = saved.iter().position(|(task, ..)| *task == cx.task);
+            let (mut file, layout) = match mine.map(|at| saved.swap_remove(at)) {
+                Some((_, file, layout)) => {
+                    if let Some(dir) = dir {
+                        dir.resume(&op)?;
+                    }
+                    (NewFile::resume(&file, &op, claims)?, layout)
+                }
+                None => (create(&op, goes_on)?, None),
+            };
+            let without_task =
+                saved.into_iter().filter(|(task, ..)| cx.task == 0 && *task >= cx.tasks);
+            let others = without_task.map(|(task, file, layout)| {
+                NewFile::resume(&file, &op, claims).map(|file| (task, file, layout))
+            });
+            let others = others.collect::<Result<Vec<_>>>()?;
+            if state.is_on() {
+                file.stays();
+            }
+            Ok((file, layout, others))
+        };
+        let (file, layout, others) =
+            open().map_err(|error: Error| error.in_operator(&*op.name()))?;
+        let (file, dir, task) = (Some(file), dir.cloned(), cx.task);
+        Ok(Self { op, file, layout, others, state, task, records: 0, dir })
     }
 
-    fn complete(&mut self, mut file: NewFile) -> Result<()> {
-        file.complete()?;
-        let (dir, operator) = (self.dir.take(), self.op.name());
-        self.op.signals().on_success(move || {
-            let named = move |error: Error| error.in_operator(&*operator);
-            file.check().map_err(&named)?;
-            let name = file.name().display().to_string();
-            let rename = move || {
-                let published = file.publish().map_err(named);
-                if let (Some(dir), Ok(())) = (&dir, &published) {
-                    dir.published();
-                }
-                drop(dir);
-                published
+    /// Saves the files, if this event is a barrier or the end.
+    fn save(&mut self, event: Event) {
+        let Self { op, file, layout, others, state, task, .. } = self;
+        let Some(file) = file else { return };
+        state.save(event, |out| {
+            let mut save = |task: usize, file: &mut NewFile, layout: &Option<Vec<u8>>| {
+                out.add(&(task, file.save()?, layout.clone()));
+                out.before_it_counts(file.sync()?);
+                Ok(())
             };
-            Ok(Publish::File { name, rename: Box::new(rename) })
+            let mut saved = save(*task, file, layout);
+            for (task, file, layout) in others {
+                saved = saved.and_then(|()| save(*task, file, layout));
+            }
+            if let Err(error) = saved {
+                op.fail(error);
+            }
         });
+    }
+
+    fn complete(&mut self, file: NewFile) -> Result<()> {
+        let dir = self.dir.take();
+        let others = std::mem::take(&mut self.others).into_iter().map(|(_, file, _)| file);
+        for mut file in others.chain([file]) {
+            file.complete()?;
+            let (dir, operator) = (dir.clone(), self.op.name());
+            self.op.signals().on_success(move || {
+                let named = move |error: Error| error.in_operator(&*operator);
+                file.check().map_err(&named)?;
+                let name = file.name().display().to_string();
+                let rename = move || {
+                    let published = file.publish().map_err(named);
+                    if let (Some(dir), Ok(())) = (&dir, &published) {
+                        dir.published();
+                    }
+                    drop(dir);
+                    published
+                };
+                Ok(Publish::File { name, rename: Box::new(rename) })
+            });
+        }
         Ok(())
     }
 }
@@ -234,6 +307,7 @@ impl Pipe for FilePush {
     }
 
     fn event(&mut self, event: Event) {
+        self.save(event);
         if event == Event::End
             && let Some(file) = self.file.take()
             && let Err(error) = self.complete(file)

@@ -6,6 +6,7 @@
 //! written to disk too.
 
 use super::KeyBy;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Clock;
 use crate::data::{Batch, Data, Key, Portable, Record, Wire};
 use crate::error::Result;
@@ -17,7 +18,7 @@ use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
-use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
+use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, save};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -243,15 +244,19 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let core = Core {
+        let mut core = Core {
             op: cx.op(self.op),
             absorb: self.absorb.clone(),
             table: GroupTable::new(),
             weighed: HeapEstimate::new(),
             overflow: Overflow::new(cx, self.op, true),
         };
+        let state = cx.state(self.op, "table", Redistribution::ByKey);
+        let Core { table, weighed, overflow, .. } = &mut core;
+        state.restore(|saved| restore(saved, table, weighed, overflow))?;
         let group = GroupPush {
             core,
+            state,
             waiting: Waiting { hashes: Vec::with_capacity(WAITING), items: Default::default() },
             phase: Phase::Taking,
             held: Event::End,
@@ -274,6 +279,7 @@ where
     B: Upsert<I>,
 {
     core: Core<I, B>,
+    state: StateHandle,
     /// Records that wait until their slots have been prefetched.
     waiting: Waiting<I>,
     phase: Phase<I, B>,
@@ -501,11 +507,15 @@ where
     fn event(&mut self, event: Event) {
         match event {
             Event::Round(_) | Event::End => {
+                // All of it is sent before the end.
+                self.state.save(event, |_| ());
                 self.held = event;
                 self.give();
             }
             other => {
                 self.core.take_all(&mut self.waiting);
+                let Core { table, overflow, .. } = &self.core;
+                self.state.save(other, |out| save(table, overflow, out));
                 self.next.event(other);
             }
         }

@@ -4,6 +4,7 @@
 //! written to disk (see [`overflow`](crate::support::overflow)) and processed part by part after the end. Where the
 //! states themselves keep growing, all states are written to disk, and all later records too.
 
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::{Error, Result};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
@@ -11,7 +12,7 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
-use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore};
+use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, save};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -68,7 +69,7 @@ where
     where
         N: Push<X::Out, C::Time> + 'static,
     {
-        let core = Core {
+        let mut core = Core {
             op: cx.op(self.op),
             step: self.step.clone(),
             table: GroupTable::new(),
@@ -79,10 +80,14 @@ where
             emitted: 0,
             keys: 0,
         };
+        let state = cx.state(self.op, "table", Redistribution::ByKey);
+        let Core { table, weighed, overflow, .. } = &mut core;
+        state.restore(|saved| restore(saved, table, weighed, overflow))?;
         self.prev.attach(
             cx,
             RememberingPush {
                 core,
+                state,
                 phase: Phase::Taking,
                 held: Event::End,
                 next,
@@ -95,6 +100,7 @@ where
 /// An operator with a state per key, in a running task.
 pub struct RememberingPush<I: Wire + ?Sized, X: Step<I>, T, N> {
     core: Core<I, X>,
+    state: StateHandle,
     phase: Phase<I, X>,
     /// The event that is held back until everything before it has been emitted.
     held: Event,
@@ -259,10 +265,16 @@ where
     fn event(&mut self, event: Event) {
         match event {
             Event::Round(_) | Event::End => {
+                // No record needs it any more.
+                self.state.save(event, |_| ());
                 self.held = event;
                 self.next_part();
             }
-            other => self.next.event(other),
+            other => {
+                let Core { table, overflow, .. } = &self.core;
+                self.state.save(other, |out| save(table, overflow, out));
+                self.next.event(other);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! The common part of folds, sorts and the like: they accept all records, and emit at the end.
 
-use crate::data::{Portable, Record};
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::data::{Data, Portable, Record};
 use crate::error::Result;
 use crate::exchange::RoundRobin;
 use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard, pump};
@@ -47,8 +48,33 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
         0
     }
 
-    /// Resets the state for the next round of a loop: all results are emitted, or the rest is not needed.
+    /// Resets the state for the next round of a loop, or for what follows a barrier: all results are emitted, or the rest is
+    /// not needed.
     fn restart(&mut self);
+
+    /// What becomes of the state at a barrier, in a job with checkpoints.
+    fn at_barrier(&self) -> AtBarrier {
+        AtBarrier::Unsaved
+    }
+
+    /// Saves the state: where it is [`AtBarrier::Saved`], in an operator with one task.
+    fn save(&self, _: &mut Saving) {}
+
+    /// Restores what was saved.
+    fn restore(&mut self, _: &StateHandle) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What becomes of a state at a barrier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum AtBarrier {
+    /// It cannot be saved.
+    Unsaved,
+    /// It is saved.
+    Saved,
+    /// It is given, as at the end: the operator that receives it combines any number of such parts.
+    Given,
 }
 
 impl<C: Chain> Stream<C> {
@@ -103,10 +129,20 @@ where
     where
         N: Push<A::Out, C::Time> + 'static,
     {
-        let (op, value) = (cx.op(self.op), (self.make)(cx, self.op));
-        let push =
-            AbsorbPush { op, value, phase: Phase::Taking, emitted: 0, next, types: PhantomData };
-        self.prev.attach(cx, push)
+        let (op, mut value) = (cx.op(self.op), (self.make)(cx, self.op));
+        let handle = |name| match value.at_barrier() {
+            AtBarrier::Unsaved => StateHandle::none(),
+            AtBarrier::Saved | AtBarrier::Given => cx.state(self.op, name, Redistribution::First),
+        };
+        let (state, ended) = (handle("value"), handle("ended"));
+        value.restore(&state)?;
+        let mut phase = Phase::Taking;
+        ended.restore(|()| {
+            phase = Phase::Ended;
+            Ok(())
+        })?;
+        let (emitted, types) = (0, PhantomData);
+        self.prev.attach(cx, AbsorbPush { op, value, phase, state, ended, emitted, next, types })
     }
 }
 
@@ -115,6 +151,9 @@ pub struct AbsorbPush<I: ?Sized, T, A, N> {
     op: Op,
     value: A,
     phase: Phase,
+    state: StateHandle,
+    /// Whether the results were emitted before the job began again.
+    ended: StateHandle,
     emitted: u64,
     next: N,
     types: PhantomData<fn(&I, T)>,
@@ -123,8 +162,11 @@ pub struct AbsorbPush<I: ?Sized, T, A, N> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Taking,
-    /// The end of the input or of a round has arrived, and is held back until all results are emitted.
+    /// The end of the input or of a round has arrived, or a barrier at which the state is given, and is held back until all
+    /// results are emitted.
     Giving(Event),
+    /// The input has ended, and all results were emitted, before the checkpoint that the job began with: nothing comes.
+    Ended,
     /// The end has been passed on, or the job has failed.
     Over,
 }
@@ -141,6 +183,19 @@ impl<I: ?Sized, T, A, N> AbsorbPush<I, T, A, N> {
     }
 }
 
+impl<I: Record + ?Sized, T, A: Absorb<I>, N> AbsorbPush<I, T, A, N> {
+    /// Holds this event back until all results are emitted.
+    fn give_before(&mut self, event: Event) {
+        self.phase = match guard(&self.op, || self.value.end()) {
+            Ok(()) => Phase::Giving(event),
+            Err(error) => {
+                self.op.fail(error);
+                Phase::Over
+            }
+        };
+    }
+}
+
 impl<I, T, A, N> Pipe for AbsorbPush<I, T, A, N>
 where
     I: Record + ?Sized,
@@ -153,15 +208,36 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        let at_barrier = self.value.at_barrier();
         match self.phase {
-            Phase::Taking if self.is_end(event) => match guard(&self.op, || self.value.end()) {
-                Ok(()) => self.phase = Phase::Giving(event),
-                Err(error) => {
-                    self.op.fail(error);
-                    self.phase = Phase::Over;
+            Phase::Taking if self.is_end(event) => {
+                self.state.save(event, |_| ());
+                self.ended.save(event, |out| {
+                    // A part that was given at barriers leaves nothing behind.
+                    if at_barrier == AtBarrier::Saved {
+                        out.add(&());
+                    }
+                });
+                self.give_before(event);
+            }
+            Phase::Taking => {
+                let is_given = at_barrier == AtBarrier::Given && self.state.is_on();
+                self.ended.save(event, |_| ());
+                self.state.save(event, |out| {
+                    if !is_given {
+                        self.value.save(out);
+                    }
+                });
+                match event {
+                    Event::Barrier(_) if is_given => self.give_before(event),
+                    _ => self.next.event(event),
                 }
-            },
-            Phase::Taking => self.next.event(event),
+            }
+            Phase::Ended => {
+                self.state.save(event, |_| ());
+                self.ended.save(event, |out| out.add(&()));
+                self.next.event(event);
+            }
             Phase::Giving(_) | Phase::Over => {}
         }
     }
@@ -240,18 +316,19 @@ pub(super) struct Folding<S, F> {
     value: Option<S>,
     init: S,
     f: Arc<F>,
+    at_barrier: AtBarrier,
 }
 
 impl<S: Clone, F> Folding<S, F> {
-    pub(super) fn new(init: S, f: &Arc<F>) -> Self {
-        Self { value: Some(init.clone()), init, f: Arc::clone(f) }
+    pub(super) fn new(init: S, f: &Arc<F>, at_barrier: AtBarrier) -> Self {
+        Self { value: Some(init.clone()), init, f: Arc::clone(f), at_barrier }
     }
 }
 
 impl<I, S, F> Absorb<I> for Folding<S, F>
 where
     I: Record + ?Sized,
-    S: Clone + Send + 'static,
+    S: Data + Clone,
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Result<()> + Send + Sync + 'static,
 {
     type Out = S;
@@ -280,5 +357,22 @@ where
 
     fn restart(&mut self) {
         self.value = Some(self.init.clone());
+    }
+
+    fn at_barrier(&self) -> AtBarrier {
+        self.at_barrier
+    }
+
+    fn save(&self, out: &mut Saving) {
+        if let Some(value) = &self.value {
+            out.add(value);
+        }
+    }
+
+    fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        state.restore(|value| {
+            self.value = Some(value);
+            Ok(())
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Aggregates of all records of a stream.
 
-use super::absorb::Absorb;
+use super::absorb::{Absorb, AtBarrier};
+use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, guard};
@@ -377,6 +378,10 @@ where
 
     /// Nothing to reset: `give` has taken the state.
     fn restart(&mut self) {}
+
+    fn at_barrier(&self) -> AtBarrier {
+        AtBarrier::Given
+    }
 }
 
 /// The combined aggregate of all tasks.
@@ -419,6 +424,23 @@ where
 
     fn restart(&mut self) {
         self.given = false;
+    }
+
+    fn at_barrier(&self) -> AtBarrier {
+        AtBarrier::Saved
+    }
+
+    fn save(&self, out: &mut Saving) {
+        if let Some(state) = &self.state {
+            out.add(state);
+        }
+    }
+
+    fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        state.restore(|restored| {
+            self.state = Some(restored);
+            Ok(())
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The `fold` operators: one value made of all records.
 
-use super::absorb::Folding;
+use super::absorb::{AtBarrier, Folding};
 use crate::data::{Data, Portable, Record};
 use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
@@ -47,7 +47,9 @@ impl<C: Chain> Stream<C> {
         });
         let init = Init::new(init);
         self.gather(origin)
-            .absorb(origin, Details::none(), WHY, move |_, _| Folding::new(init.get(), &f))
+            .absorb(origin, Details::none(), WHY, move |_, _| {
+                Folding::new(init.get(), &f, AtBarrier::Saved)
+            })
             .with_state::<S>(Scope::Task)
     }
 
@@ -103,12 +105,12 @@ impl<C: Chain> Stream<C> {
         let init = Init::new(init);
         let first = init.clone();
         self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
-            Folding::new(first.get(), &local)
+            Folding::new(first.get(), &local, AtBarrier::Given)
         })
         .with_state::<S>(Scope::Task)
         .gather(origin)
         .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
-            Folding::new(init.get(), &global)
+            Folding::new(init.get(), &global, AtBarrier::Saved)
         })
         .with_state::<S>(Scope::Task)
     }

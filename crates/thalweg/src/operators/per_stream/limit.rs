@@ -1,8 +1,9 @@
 //! The `limit` operator: the first `n` records.
 
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Portable, Record};
 use crate::error::Result;
-use crate::flow::{Pipe, Push, RoundScoped, RoundState};
+use crate::flow::{Event, Pipe, Push, RoundScoped, RoundState};
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -35,12 +36,13 @@ impl<C: Chain> Stream<C> {
         let records = Details::of("records", n);
         let local = records.clone().with("phase", "local");
         // What a single task has passed on depends on speed: only the total count is state.
-        self.then_described(origin, local, |prev, op| Limit { prev, op, n })
+        self.then_described(origin, local, |prev, op| Limit { prev, op, n, is_global: false })
             .gather(origin)
             .then_described(origin, records.with("phase", "global"), |prev, op| Limit {
                 prev,
                 op,
                 n,
+                is_global: true,
             })
             .with_state::<u64>(Scope::Task)
     }
@@ -51,6 +53,8 @@ pub struct Limit<C> {
     prev: C,
     op: usize,
     n: u64,
+    /// Whether it counts the records of all tasks.
+    is_global: bool,
 }
 
 impl<C: Chain> Chain for Limit<C> {
@@ -62,8 +66,16 @@ impl<C: Chain> Chain for Limit<C> {
     where
         N: Push<C::Item, C::Time> + 'static,
     {
-        let scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
-        self.prev.attach(cx, LimitPush { emitted: 0, scoped, types: PhantomData })
+        let mut scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
+        let state = match self.is_global {
+            true => cx.state(self.op, "left", Redistribution::First),
+            false => StateHandle::none(),
+        };
+        state.restore(|left| {
+            scoped.state = Left(left);
+            Ok(())
+        })?;
+        self.prev.attach(cx, LimitPush { emitted: 0, scoped, state, types: PhantomData })
     }
 }
 
@@ -81,12 +93,18 @@ impl RoundState for Left {
 pub struct LimitPush<I: ?Sized, N> {
     emitted: u64,
     scoped: RoundScoped<Left, N>,
+    state: StateHandle,
     types: PhantomData<fn(&I)>,
 }
 
 impl<I: ?Sized, N: Pipe> Pipe for LimitPush<I, N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.scoped)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.state.save(event, |out| out.add(&self.scoped.state.0));
+        self.scoped.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -1,6 +1,7 @@
 //! The `reduce` operator: one record made of all records.
 
-use super::absorb::Absorb;
+use super::absorb::{Absorb, AtBarrier};
+use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::flow::{Op, guard};
@@ -46,18 +47,24 @@ where
         let origin = Origin::here("reduce");
         let local = Arc::new(f);
         let global = Arc::clone(&local);
-        let reducing = |f: &Arc<F>| Reducing { value: None, f: Arc::clone(f) };
-        self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| reducing(&local))
-            .with_state::<T>(Scope::Task)
-            .gather(origin)
-            .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| reducing(&global))
-            .with_state::<T>(Scope::Task)
+        let reducing =
+            |f: &Arc<F>, at_barrier| Reducing { value: None, f: Arc::clone(f), at_barrier };
+        self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
+            reducing(&local, AtBarrier::Given)
+        })
+        .with_state::<T>(Scope::Task)
+        .gather(origin)
+        .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
+            reducing(&global, AtBarrier::Saved)
+        })
+        .with_state::<T>(Scope::Task)
     }
 }
 
 struct Reducing<T, F> {
     value: Option<T>,
     f: Arc<F>,
+    at_barrier: AtBarrier,
 }
 
 impl<T, F> Absorb<T> for Reducing<T, F>
@@ -95,6 +102,23 @@ where
 
     /// Nothing to reset: `give` has taken the value.
     fn restart(&mut self) {}
+
+    fn at_barrier(&self) -> AtBarrier {
+        self.at_barrier
+    }
+
+    fn save(&self, out: &mut Saving) {
+        if let Some(value) = &self.value {
+            out.add(value);
+        }
+    }
+
+    fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        state.restore(|value| {
+            self.value = Some(value);
+            Ok(())
+        })
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The `top` and `bottom` operators: the greatest or least `n` records.
 
-use super::absorb::Absorb;
+use super::absorb::{Absorb, AtBarrier};
+use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Ordered, Portable};
 use crate::error::Result;
 use crate::memory::Reservation;
@@ -187,12 +188,12 @@ impl<C: Chain> Stream<C> {
         let global = Arc::clone(&local);
         let records = Details::of("records", n);
         self.absorb(origin, records.clone().with("phase", "local"), why, move |cx, op| {
-            Top::new(n, &local, cx.fixed(op))
+            Top::new(n, &local, cx.fixed(op), AtBarrier::Given)
         })
         .with_state::<Vec<Owned<C>>>(Scope::Task)
         .gather(origin)
         .absorb(origin, records.with("phase", "global"), why, move |cx, op| {
-            Top::new(n, &global, cx.fixed(op))
+            Top::new(n, &global, cx.fixed(op), AtBarrier::Saved)
         })
         .with_state::<Vec<Owned<C>>>(Scope::Task)
     }
@@ -207,11 +208,13 @@ struct Top<T, F> {
     /// Whether the last of the first `n` records is the least of them, which new records are compared with.
     cut: bool,
     reservation: Reservation,
+    at_barrier: AtBarrier,
 }
 
 impl<T: Data, F: Fn(&T, &T) -> Ordering> Top<T, F> {
-    fn new(n: usize, compare: &Arc<F>, reservation: Reservation) -> Self {
-        Self { n, compare: Arc::clone(compare), records: Vec::new(), cut: false, reservation }
+    fn new(n: usize, compare: &Arc<F>, reservation: Reservation, at_barrier: AtBarrier) -> Self {
+        let (compare, records) = (Arc::clone(compare), Vec::new());
+        Self { n, compare, records, cut: false, reservation, at_barrier }
     }
 
     #[inline]
@@ -300,6 +303,18 @@ where
         self.records.clear();
         self.cut = false;
     }
+
+    fn at_barrier(&self) -> AtBarrier {
+        self.at_barrier
+    }
+
+    fn save(&self, out: &mut Saving) {
+        self.records.iter().for_each(|record| out.add(record));
+    }
+
+    fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        state.restore(|record| self.add(record))
+    }
 }
 
 #[cfg(test)]
@@ -317,7 +332,7 @@ mod tests {
             mut records in proptest::collection::vec(0..50_u8, 0..300), n in 0..20_usize,
         ) {
             let compare = Arc::new(|a: &u8, b: &u8| a.cmp(b));
-            let mut top = Top::new(n, &compare, MemoryPool::new(1 << 20).reserve());
+            let mut top = Top::new(n, &compare, MemoryPool::new(1 << 20).reserve(), AtBarrier::Saved);
             for record in &records {
                 Absorb::<u8>::take(&mut top, *record).unwrap();
                 prop_assert!(top.records.len() <= 2 * n);

@@ -1,0 +1,263 @@
+//! What the tasks of a job remember, saved at barriers and restored in another run of the job.
+//!
+//! An operator gets a [`StateHandle`] for each of its states when its task is made. When a barrier passes the operator, and
+//! at the end of its input, it saves entries through the handle. Barriers are aligned, so what all tasks have saved at one
+//! barrier is a consistent cut of the job: a [`Snapshot`]. A task that has ended before a barrier counts with what it saved
+//! at its end.
+//!
+//! In a job that begins with a snapshot, each handle gives back the entries that are for its task, however many tasks
+//! there were: [`Redistribution`] says which these are.
+//!
+//! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
+
+mod snapshot;
+mod store;
+
+pub(crate) use snapshot::{Snapshot, StateId};
+pub(crate) use store::Store;
+
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::owner;
+use crate::flow::{Epoch, Event, Op};
+use crate::sync::{Mutex, lock};
+use snapshot::{Entries, Saved};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Which tasks of an operator get an entry that one of its tasks has saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Redistribution {
+    /// The one that owns the key group of the entry's hash.
+    ByKey,
+    /// All of them.
+    United,
+    /// The first.
+    First,
+}
+
+/// The states of the tasks of a job.
+#[derive(Default)]
+pub(crate) struct Checkpoints {
+    /// What the job begins with.
+    restored: Option<Snapshot>,
+    slots: Mutex<Vec<Arc<Slot>>>,
+}
+
+/// One state of one task.
+struct Slot {
+    op: Op,
+    id: StateId,
+    /// The schema that the plan declares for it.
+    schema: String,
+    /// What was saved at barriers, and at the end of the input; or why nothing could be.
+    saved: Mutex<BTreeMap<Epoch, Result<Saving, String>>>,
+}
+
+/// What must be done, beside the records' way, before a snapshot counts.
+pub(crate) type Sync = Box<dyn FnOnce() -> Result<()> + Send>;
+
+/// A snapshot, and what must be done before it counts.
+pub(crate) struct Taken {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) syncs: Vec<Sync>,
+}
+
+impl Checkpoints {
+    /// Those of a job that begins with a snapshot, or with nothing.
+    pub(crate) fn new(restored: Option<Snapshot>) -> Arc<Self> {
+        Arc::new(Self { restored, slots: Mutex::default() })
+    }
+
+    /// The handle of a task's state. `task` is one of `tasks`.
+    pub(crate) fn handle(
+        self: &Arc<Self>,
+        (op, id, schema): (Op, StateId, String),
+        (task, tasks): (usize, usize),
+        redistribution: Redistribution,
+    ) -> StateHandle {
+        let slot = Arc::new(Slot { op, id, schema, saved: Mutex::default() });
+        lock(&self.slots).push(Arc::clone(&slot));
+        let all = Arc::clone(self);
+        StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
+    }
+
+    /// Whether an operator, by its number in the plan, has a state.
+    pub(crate) fn covers(&self, op: usize) -> bool {
+        lock(&self.slots).iter().any(|slot| slot.op.id() == op)
+    }
+
+    /// Checks, when all tasks are made, that the job's states are those of the snapshot that it begins with.
+    ///
+    /// # Errors
+    ///
+    /// The first state that only one of them has, or has in another shape.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Some(snapshot) = &self.restored else { return Ok(()) };
+        let refuse = |what: String| Err(Error::new(ErrorKind::Plan, what));
+        let slots = lock(&self.slots);
+        for slot in slots.iter() {
+            let what = match snapshot.schema(&slot.id) {
+                Some(schema) if schema == slot.schema => continue,
+                Some(schema) => format!(
+                    "the checkpoint has {} as `{schema}`, and this program as `{}`",
+                    slot.id, slot.schema
+                ),
+                None => format!("the checkpoint has no {}: it is of another program", slot.id),
+            };
+            return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.op.name()));
+        }
+        match snapshot.ids().find(|id| !slots.iter().any(|slot| slot.id == **id)) {
+            Some(id) => refuse(format!("the checkpoint has {id}, which this program has not")),
+            None => Ok(()),
+        }
+    }
+
+    /// What all tasks have saved at a barrier that has passed them. What they have saved at earlier ones is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If a task could not save its state, or has not.
+    pub(crate) fn take(&self, epoch: Epoch) -> Result<Taken> {
+        let mut taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new() };
+        for slot in lock(&self.slots).iter() {
+            let entries = slot.take(epoch, &mut taken.syncs)?;
+            taken.snapshot.add(&slot.id, &slot.schema, entries);
+        }
+        Ok(taken)
+    }
+}
+
+impl Slot {
+    /// What was saved at a barrier. What was saved at earlier ones is dropped.
+    fn take(&self, epoch: Epoch, syncs: &mut Vec<Sync>) -> Result<Entries> {
+        let mut saved = lock(&self.saved);
+        *saved = saved.split_off(&epoch);
+        let refused = |kind, what: String| {
+            let error = Error::new(kind, format!("no checkpoint: {what}"));
+            Err(error.in_operator(&*self.op.name()))
+        };
+        // What was saved at the end counts for all later barriers.
+        let at_barrier = if epoch < Epoch::LAST { saved.remove(&epoch) } else { None };
+        match at_barrier {
+            Some(Ok(mut saving)) => {
+                syncs.append(&mut saving.syncs);
+                return Ok(saving.entries);
+            }
+            Some(Err(why)) => return refused(ErrorKind::Plan, why),
+            None => {}
+        }
+        match saved.get_mut(&Epoch::LAST) {
+            Some(Ok(saving)) => {
+                syncs.append(&mut saving.syncs);
+                Ok(saving.entries.clone())
+            }
+            Some(Err(why)) => refused(ErrorKind::Plan, why.clone()),
+            None => {
+                refused(ErrorKind::Internal, format!("{} was not saved at the barrier", self.id))
+            }
+        }
+    }
+}
+
+/// A state of an operator in one task: what it must remember across a failure. Empty in a job without checkpoints.
+pub(crate) struct StateHandle(Option<Handle>);
+
+struct Handle {
+    all: Arc<Checkpoints>,
+    slot: Arc<Slot>,
+    task: usize,
+    tasks: usize,
+    redistribution: Redistribution,
+}
+
+impl StateHandle {
+    /// That of a job without checkpoints.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Whether the job has checkpoints.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Saves the state, if this event is a barrier or the end, and the job has checkpoints. Called before the operator passes
+    /// the event on, and when everything that it sends before the event has been sent.
+    pub(crate) fn save(&self, event: Event, write: impl FnOnce(&mut Saving)) {
+        let Some(Handle { slot, .. }) = &self.0 else { return };
+        let epoch = match event {
+            Event::Barrier(epoch) => epoch,
+            Event::End => Epoch::LAST,
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => return,
+        };
+        let mut saving = Saving::default();
+        write(&mut saving);
+        let saved = match saving.refused.take() {
+            None => Ok(saving),
+            Some(why) => Err(why),
+        };
+        lock(&slot.saved).insert(epoch, saved);
+    }
+
+    /// Gives the entries to this task that it begins with, each decoded. There are none unless the job begins with a
+    /// snapshot.
+    pub(crate) fn restore<E: Data>(&self, mut take: impl FnMut(E) -> Result<()>) -> Result<()> {
+        let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else {
+            return Ok(());
+        };
+        let Some(snapshot) = &all.restored else { return Ok(()) };
+        let unreadable = |error: DecodeError| {
+            let what = format!("{} of the checkpoint cannot be read: {error}", slot.id);
+            Error::new(ErrorKind::Input, what)
+        };
+        let mut entries = snapshot.entries(&slot.id);
+        let mut restore = || {
+            while let Some(Saved { hash, mut bytes }) = entries.next().map_err(unreadable)? {
+                let is_for_me = match redistribution {
+                    Redistribution::ByKey => owner(hash, *tasks) == *task,
+                    Redistribution::United => true,
+                    Redistribution::First => *task == 0,
+                };
+                if is_for_me {
+                    take(E::decode(&mut bytes).map_err(unreadable)?)?;
+                }
+            }
+            Ok(())
+        };
+        restore().map_err(|error: Error| error.in_operator(&*slot.op.name()))
+    }
+}
+
+/// A state that is being saved.
+#[derive(Default)]
+pub(crate) struct Saving {
+    entries: Entries,
+    syncs: Vec<Sync>,
+    refused: Option<String>,
+}
+
+impl Saving {
+    /// Adds an entry.
+    pub(crate) fn add(&mut self, entry: &impl Data) {
+        self.add_by_key(0, |out| entry.encode(out));
+    }
+
+    /// Adds an entry that goes with a key of this hash: `write` appends its encoding.
+    pub(crate) fn add_by_key(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        self.entries.add(hash, write);
+    }
+
+    /// Calls `sync` before the snapshot counts, on a thread that runs no tasks.
+    pub(crate) fn before_it_counts(&mut self, sync: impl FnOnce() -> Result<()> + Send + 'static) {
+        self.syncs.push(Box::new(sync));
+    }
+
+    /// The state cannot be saved now, for this reason: there is no snapshot at this barrier.
+    pub(crate) fn refuse(&mut self, why: impl Into<String>) {
+        self.refused.get_or_insert(why.into());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

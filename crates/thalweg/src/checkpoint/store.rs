@@ -1,0 +1,245 @@
+//! Checkpoints in a directory: each one file, which appears under its name only when it is complete and on the disk.
+//!
+//! A file begins with what it is and in which version, and with what its reader must agree with: the version of the hash,
+//! and the number of key groups. Then come the length and the digest (SHA-256) of the snapshot, and the snapshot. Its
+//! number is in its name, and no file is ever replaced.
+//!
+//! One job at a time uses a directory: it holds the lock (`flock`) of a file in it, which the kernel releases however the
+//! process ends.
+#![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
+
+use super::Snapshot;
+use crate::data::HASH_VERSION;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::exchange::KEY_GROUPS;
+use hmac_sha256::Hash;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// How a file begins.
+const MAGIC: &[u8; 8] = b"thalweg\0";
+/// The version of the format of files.
+const VERSION: u32 = 1;
+const DIGEST: usize = 32;
+const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + size_of::<u64>() + DIGEST;
+/// How names begin and end; a number of ten digits, or more, is between.
+const PREFIX: &str = "checkpoint-";
+const SUFFIX: &str = ".state";
+/// The file that is locked.
+const LOCK: &str = "lock";
+/// How many checkpoints are kept: one more than is needed, in case the newest cannot be read.
+const KEPT: usize = 2;
+
+/// The checkpoints of one job.
+pub(crate) struct Store {
+    dir: PathBuf,
+    /// Locked, if the file system has locks.
+    _lock: File,
+}
+
+/// A checkpoint that was read.
+pub(crate) struct Stored {
+    pub(crate) number: u64,
+    pub(crate) snapshot: Snapshot,
+    /// Why newer ones could not be read.
+    pub(crate) skipped: Vec<Error>,
+}
+
+impl Store {
+    /// The checkpoints in a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made, or another job uses it.
+    pub(crate) fn open(dir: &Path) -> Result<Self> {
+        let failed = |cause| Error::io(dir, "make the directory of checkpoints", cause);
+        fs::create_dir_all(dir).map_err(failed)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(LOCK));
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) => {
+                let what = "another job that runs has its checkpoints in this directory";
+                return Err(Error::new(ErrorKind::Io, what).at(Place::File(dir.to_owned())));
+            }
+        }
+        Ok(Self { dir: dir.to_owned(), _lock: lock })
+    }
+
+    /// The numbers of the checkpoints, in order.
+    fn numbers(&self) -> Result<Vec<u64>> {
+        let failed = |cause| Error::io(&self.dir, "list the checkpoints", cause);
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let number = name.to_str().and_then(|name| {
+                name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok()
+            });
+            numbers.extend(number);
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{PREFIX}{number:010}{SUFFIX}"))
+    }
+
+    /// The newest checkpoint that can be read; `None` if there are no checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// If there are some and none can be read, the error of the newest.
+    pub(crate) fn newest(&self) -> Result<Option<Stored>> {
+        let mut skipped = Vec::new();
+        for number in self.numbers()?.into_iter().rev() {
+            match self.read(number) {
+                Ok(snapshot) => return Ok(Some(Stored { number, snapshot, skipped })),
+                Err(error) => skipped.push(error),
+            }
+        }
+        match skipped.into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(None),
+        }
+    }
+
+    fn read(&self, number: u64) -> Result<Snapshot> {
+        let path = self.path(number);
+        let bytes =
+            fs::read(&path).map_err(|cause| Error::io(&path, "read the checkpoint", cause))?;
+        parse(&bytes).map_err(|what| Error::new(ErrorKind::Input, what).at(Place::File(path)))
+    }
+
+    /// Writes a checkpoint. It counts when this returns, and older ones that are not needed any more are removed.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or there is one with this number already.
+    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot) -> Result<u64> {
+        let path = self.path(number);
+        let failed = |cause| Error::io(&path, "write the checkpoint", cause);
+        let mut bytes = vec![0; HEADER];
+        snapshot.encode(&mut bytes);
+        let (header, content) = bytes.split_at_mut(HEADER);
+        let mut at = 0;
+        let mut put = |part: &[u8]| {
+            header[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        };
+        put(MAGIC);
+        put(&VERSION.to_le_bytes());
+        put(&HASH_VERSION.to_le_bytes());
+        put(&(KEY_GROUPS as u32).to_le_bytes());
+        put(&(content.len() as u64).to_le_bytes());
+        put(&Hash::hash(content));
+        let mut file = tempfile::NamedTempFile::new_in(&self.dir).map_err(failed)?;
+        file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist_noclobber(&path).map_err(|error| failed(error.error))?;
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        self.keep(KEPT);
+        Ok(bytes.len() as u64)
+    }
+
+    /// Removes all checkpoints: the job has ended.
+    pub(crate) fn clear(&self) {
+        self.keep(0);
+    }
+
+    /// Removes all checkpoints but the newest. One that cannot be removed does no harm.
+    fn keep(&self, newest: usize) {
+        for number in self.numbers().unwrap_or_default().into_iter().rev().skip(newest) {
+            let _ = fs::remove_file(self.path(number));
+        }
+    }
+}
+
+/// Reads the bytes of a file.
+fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
+    let torn = || "the checkpoint is incomplete".to_owned();
+    let (header, content) = bytes.split_at_checked(HEADER).ok_or_else(torn)?;
+    let (magic, header) = header.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err("this is no checkpoint".to_owned());
+    }
+    let mut header = header;
+    let mut word = || -> Result<u32, String> {
+        let (word, rest) = header.split_first_chunk::<4>().ok_or_else(torn)?;
+        header = rest;
+        Ok(u32::from_le_bytes(*word))
+    };
+    let (version, hash, groups) = (word()?, word()?, word()?);
+    for (what, theirs, ours) in [
+        ("a checkpoint of format", version, VERSION),
+        ("its keys have hashes of version", hash, HASH_VERSION),
+        ("the number of its key groups is", groups, KEY_GROUPS as u32),
+    ] {
+        if theirs != ours {
+            return Err(format!("{what} {theirs}, and this program has {ours}"));
+        }
+    }
+    let (length, digest) = header.split_first_chunk::<8>().ok_or_else(torn)?;
+    if u64::from_le_bytes(*length) != content.len() as u64 {
+        return Err(torn());
+    }
+    if Hash::hash(content) != digest {
+        return Err("the checkpoint was altered: its digest is another".to_owned());
+    }
+    Snapshot::decode(content).map_err(|error| format!("the checkpoint cannot be read: {error}"))
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use crate::checkpoint::snapshot::{Entries, StateId};
+
+    fn snapshot(number: u64) -> Snapshot {
+        let mut entries = Entries::default();
+        entries.add(number, |out| out.extend_from_slice(b"entry"));
+        let mut snapshot = Snapshot::default();
+        let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
+        snapshot.add(&id, "u64", entries);
+        snapshot
+    }
+
+    #[test]
+    fn the_newest_checkpoint_that_can_be_read_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("a/b")).unwrap();
+        assert!(store.newest().unwrap().is_none());
+        for number in 1..5 {
+            store.write(number, &snapshot(number)).unwrap();
+        }
+        assert_eq!(store.numbers().unwrap(), [3, 4]);
+        assert_eq!(store.newest().unwrap().unwrap().snapshot, snapshot(4));
+        assert!(store.write(4, &snapshot(7)).is_err(), "no checkpoint is replaced");
+        let whole = fs::read(store.path(4)).unwrap();
+        for length in 0..whole.len() {
+            fs::write(store.path(4), &whole[..length]).unwrap();
+            let found = store.newest().unwrap().unwrap();
+            assert_eq!((found.number, found.skipped.len()), (3, 1), "{length} bytes");
+        }
+        for at in 0..whole.len() {
+            let mut altered = whole.clone();
+            altered[at] ^= 1;
+            fs::write(store.path(4), &altered).unwrap();
+            assert_eq!(store.newest().unwrap().unwrap().number, 3, "byte {at} is another");
+        }
+        fs::write(store.path(3), b"").unwrap();
+        let error = store.newest().err().expect("a job must not begin anew without a word");
+        assert!(error.to_string().contains("checkpoint-0000000004.state"), "{error}");
+        store.clear();
+        assert!(store.newest().unwrap().is_none());
+    }
+
+    #[test]
+    fn one_job_uses_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let error = Store::open(dir.path()).err().expect("it is in use");
+        assert!(error.to_string().contains("another job"), "{error}");
+        drop(store);
+        assert!(Store::open(dir.path()).is_ok());
+    }
+}

@@ -1,0 +1,123 @@
+//! Jobs that are interrupted, on one host and in an order drawn from a seed.
+
+use super::*;
+use crate::config::{BatchMode, Config, Scheduler};
+use crate::prelude::*;
+use std::num::NonZeroUsize;
+
+/// An environment that runs one batch at a time, in an order drawn from a seed.
+fn environment(cores: usize, seed: u64) -> Environment {
+    let config = Config {
+        cores: NonZeroUsize::new(cores).unwrap(),
+        scheduler: Scheduler::Deterministic { seed },
+        turn: NonZeroUsize::MIN,
+        batch: BatchMode::Fixed { size: 8 },
+        ..Config::default()
+    };
+    Environment::with_config(config)
+}
+
+/// What a job has saved after so many steps.
+fn saved(describe: impl Fn(&Environment), cores: usize, seed: u64, steps: usize) -> Result<Taken> {
+    let env = environment(cores, seed);
+    describe(&env);
+    let job = env.start_with(Some(&Checkpoints::new(None)))?;
+    job.drive_for(steps);
+    let taken = job.snapshot()?.expect("the job goes on");
+    job.cancel();
+    assert!(job.wait().is_err(), "it was to be interrupted, and has ended");
+    Ok(taken)
+}
+
+/// Why a job cannot begin with a snapshot.
+fn refusal(describe: impl Fn(&Environment), snapshot: Snapshot) -> Error {
+    let env = environment(2, 0);
+    describe(&env);
+    env.start_with(Some(&Checkpoints::new(Some(snapshot)))).err().expect("it is refused")
+}
+
+#[test]
+fn a_job_goes_on_where_it_was_whatever_its_tasks() {
+    let mut begun = 0;
+    for seed in 0..20 {
+        let job = |env: &Environment| {
+            let counts = env.iter(0..5000u64).shuffle().group_by(|n| n % 50).count();
+            counts.unkey().collect::<Vec<_>>()
+        };
+        let Taken { snapshot, .. } = saved(|env| drop(job(env)), 3, seed, 60).unwrap();
+        let id =
+            |operator: &str, name: &str| StateId { operator: operator.into(), name: name.into() };
+        let mut position = snapshot.entries(&id("iter-0", "position"));
+        let read = u64::decode(&mut position.next().unwrap().unwrap().bytes).unwrap();
+        begun += u64::from((1..5000).contains(&read));
+        let mut counted = 0;
+        let mut counts = snapshot.entries(&id("count-0", "table"));
+        while let Some(Saved { hash, mut bytes }) = counts.next().unwrap() {
+            let (stored, key, count) = <(u64, u64, u64)>::decode(&mut bytes).unwrap();
+            assert_eq!((stored, key.key_hash()), (hash, hash));
+            counted += count;
+        }
+        assert_eq!(counted, read, "a barrier cuts all tasks at one place");
+        for cores in 1..4 {
+            let env = environment(cores, seed);
+            let counts = job(&env);
+            let begun = Checkpoints::new(Some(snapshot.clone()));
+            env.start_with(Some(&begun)).unwrap().wait().unwrap();
+            let mut counts = counts.take().unwrap();
+            counts.sort_unstable();
+            assert_eq!(counts, (0..50).map(|key| (key, 100)).collect::<Vec<_>>());
+        }
+    }
+    assert!(begun > 10, "most are interrupted within their input: {begun} of 20");
+}
+
+#[test]
+fn jobs_with_checkpoints_name_the_operator_that_cannot_have_them() {
+    let refused = |describe: fn(&Environment)| saved(describe, 2, 0, 5).err().unwrap().to_string();
+    let sorted = refused(|env| env.range(0..9).sorted().for_each(drop));
+    assert!(sorted.starts_with("sorted (") && sorted.contains("not saved"), "{sorted}");
+    let looped = refused(|env| {
+        env.range(0..9)
+            .replay(5, Vec::new(), |numbers, _| numbers.map(|n| *n))
+            .fold(|part: &mut Vec<u64>, n| part.push(n), |part, other| part.extend(other))
+            .all_rounds(|rounds: &mut Vec<Vec<u64>>, numbers| rounds.push(numbers))
+            .for_each(drop);
+    });
+    assert!(looped.starts_with("replay (") && looped.contains("not saved"), "{looped}");
+}
+
+#[test]
+fn a_checkpoint_of_another_program_is_refused() {
+    let counts = |env: &Environment| {
+        env.iter(0..9000u64).group_by(|n| n % 5).count().unkey().for_each(drop);
+    };
+    let snapshot = || saved(counts, 2, 1, 10).unwrap().snapshot;
+    let without = refusal(|env| env.iter(0..9000u64).for_each(drop), snapshot());
+    assert!(without.to_string().contains("which this program has not"), "{without}");
+    let others = |env: &Environment| {
+        env.iter(0..9000u64).group_by(|n| n % 5).sum(|n| *n).unkey().for_each(drop);
+    };
+    let other = refusal(others, snapshot());
+    assert!(other.to_string().contains("it is of another program"), "{other}");
+    let others = |env: &Environment| {
+        env.iter(0..9000u64).group_by(|n| (n % 5) as u8).count().unkey().for_each(drop);
+    };
+    let other = refusal(others, snapshot());
+    assert!(other.to_string().contains("and this program as"), "{other}");
+}
+
+#[test]
+fn torn_snapshots_are_refused_wherever_they_are_torn() {
+    let counts = |env: &Environment| {
+        env.iter(0..9000u64).group_by(|n| n % 5).count().unkey().for_each(drop);
+    };
+    let snapshot = saved(counts, 2, 1, 10).unwrap().snapshot;
+    let mut bytes = Vec::new();
+    snapshot.encode(&mut bytes);
+    assert_eq!(Snapshot::decode(&bytes).unwrap(), snapshot);
+    for length in 0..bytes.len() {
+        assert!(Snapshot::decode(&bytes[..length]).is_err(), "{length} of {}", bytes.len());
+    }
+    bytes.push(0);
+    assert!(Snapshot::decode(&bytes).is_err());
+}
