@@ -17,6 +17,10 @@ struct Args {
     /// Print every row, and nothing else; otherwise the twenty most frequent words.
     #[arg(long)]
     tsv: bool,
+    /// Write every row into files of this directory, in no order, and print nothing. With `--checkpoint`, a
+    /// program that is killed goes on when it is run again.
+    #[arg(long, value_name = "DIR", conflicts_with = "tsv")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     engine: cli::EngineArgs,
 }
@@ -37,15 +41,19 @@ fn count() -> Result<()> {
     let files = if args.files.is_empty() { documents() } else { args.files };
 
     let words = env.lines(files).flat_each(text::LowercaseWords).group_by_ref(|word| *word);
-    let by_count = |a: &(String, u64), b: &(String, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
     let counts = match args.form {
-        Form::Idiomatic => words.count().unkey().sorted_by(by_count).collect::<Vec<_>>(),
+        Form::Idiomatic => words.count().unkey().boxed(),
         Form::Assoc => words
             .fold_assoc(0, |count, _| *count += 1, |count, other| *count += other)
             .unkey()
-            .sorted_by(by_count)
-            .collect::<Vec<_>>(),
+            .boxed(),
     };
+    if let Some(dir) = args.output {
+        counts.map(|(word, count)| format!("{word}\t{count}")).write_lines_parallel(dir);
+        return env.run();
+    }
+    let by_count = |a: &(String, u64), b: &(String, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+    let counts = counts.sorted_by(by_count).collect::<Vec<_>>();
     env.run()?;
 
     let counts = counts.take()?;

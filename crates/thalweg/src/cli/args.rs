@@ -138,6 +138,19 @@ pub struct EngineArgs {
     #[arg(long, value_name = "SPAN", value_parser = allowed("stall-after"))]
     stall_after: Option<String>,
 
+    /// Save in this directory what jobs remember, and go on from there if the process was interrupted:
+    /// run the same command again
+    ///
+    /// [env: THALWEG_CHECKPOINT] [default: none]
+    #[arg(long, value_name = "DIR", value_parser = allowed("checkpoint"))]
+    checkpoint: Option<String>,
+
+    /// The time between two checkpoints, as in 1s or 200ms
+    ///
+    /// [env: THALWEG_CHECKPOINT_INTERVAL] [default: 1s]
+    #[arg(long, value_name = "SPAN", value_parser = allowed("checkpoint-interval"))]
+    checkpoint_interval: Option<String>,
+
     /// Run on the hosts that this TOML file lists, of which this process is one
     ///
     /// [env: THALWEG_HOSTS] [default: one host, or those of SLURM, MPI or Kubernetes]
@@ -321,7 +334,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 23] {
+    fn given(&self) -> [(&'static str, Option<&str>); 25] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -335,6 +348,8 @@ impl EngineArgs {
             ("stats", self.stats.as_deref()),
             ("progress", self.progress.as_deref()),
             ("stall-after", self.stall_after.as_deref()),
+            ("checkpoint", self.checkpoint.as_deref()),
+            ("checkpoint-interval", self.checkpoint_interval.as_deref()),
             ("hosts", self.hosts.as_deref()),
             ("host-id", self.host_id.as_deref()),
             ("host-count", self.host_count.as_deref()),

@@ -6,7 +6,7 @@
 
 use super::tasks::TASKS;
 use super::text::{BATCH, BYTES, COMPRESSION, SCHEDULER, WHOLE, bytes, span, whole};
-use super::{BatchMode, Compression, Config, Scheduler, TaskCounts, Transport};
+use super::{BatchMode, CheckpointConfig, Compression, Config, Scheduler, TaskCounts, Transport};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) cores_are_set: bool,
     /// The same of the memory.
     pub(crate) memory_is_set: bool,
+    /// The time between checkpoints, if it was set.
+    checkpoint_interval: Option<Duration>,
 }
 
 /// What is set of the hosts of the program's jobs; a launcher's variables may say the rest.
@@ -191,6 +193,28 @@ pub(crate) const SETTINGS: &[Setting] = &[
                 _ => Some(positive(text)?),
             };
             to.config.stall_after = span;
+            Some(())
+        },
+    },
+    Setting {
+        name: "checkpoint",
+        allowed: "the path of a directory",
+        set: |to, text| {
+            let mut checkpoints = CheckpointConfig::new((!text.is_empty()).then_some(text)?);
+            checkpoints.interval = to.checkpoint_interval.unwrap_or(checkpoints.interval);
+            to.config.checkpoints = Some(checkpoints);
+            Some(())
+        },
+    },
+    Setting {
+        name: "checkpoint-interval",
+        allowed: "a span of time above 0, as in 1s or 200ms",
+        set: |to, text| {
+            let interval = positive(text)?;
+            to.checkpoint_interval = Some(interval);
+            if let Some(checkpoints) = &mut to.config.checkpoints {
+                checkpoints.interval = interval;
+            }
             Some(())
         },
     },
@@ -392,6 +416,8 @@ mod tests {
             ("THALWEG_STATS", "true"),
             ("THALWEG_PROGRESS", "never"),
             ("THALWEG_STALL_AFTER", "1500ms"),
+            ("THALWEG_CHECKPOINT", "/saved"),
+            ("THALWEG_CHECKPOINT_INTERVAL", "200ms"),
             ("THALWEG_HOSTS", "hosts.toml"),
             ("THALWEG_HOST_ID", "0"),
             ("THALWEG_HOST_COUNT", "3"),
@@ -418,6 +444,9 @@ mod tests {
         assert_eq!(settings.stats, Some(StatsFormat::Text));
         assert_eq!(settings.progress, Progress::Never);
         assert_eq!(config.stall_after, Some(Duration::from_millis(1500)));
+        let checkpoints = config.checkpoints.as_ref().unwrap();
+        let interval = Duration::from_millis(200);
+        assert_eq!((&*checkpoints.dir, checkpoints.interval), (Path::new("/saved"), interval));
         let hosts = &settings.hosts;
         assert_eq!((hosts.id, hosts.count), (Some(0), Some(3)));
         assert_eq!(hosts.file.as_deref(), Some(Path::new("hosts.toml")));

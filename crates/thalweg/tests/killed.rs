@@ -1,0 +1,219 @@
+//! Jobs with checkpoints whose process is killed: this program starts itself, and kills what it has started.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use thalweg::config::{CheckpointConfig, Config};
+use thalweg::data::Data as _;
+use thalweg::io::Text;
+use thalweg::{Environment, Result};
+
+/// Not a test: the program that tests start and kill. It works in the folder that the variable names.
+#[test]
+fn program_of_a_test() {
+    let Ok(folder) = std::env::var("TEST_FOLDER") else { return };
+    let cores = std::env::var("TEST_CORES").expect("the test sets it").parse().expect("a number");
+    if let Err(error) = job(Path::new(&folder), cores) {
+        eprintln!("it says: {error}");
+        std::process::exit(1);
+    }
+}
+
+/// Counts the lines of each key, numbers them, and copies them to files.
+fn job(folder: &Path, cores: usize) -> Result<()> {
+    let mut config = Config::default();
+    config.cores = NonZeroUsize::new(cores).expect("some cores");
+    let mut checkpoints = CheckpointConfig::new(folder.join("checkpoints"));
+    checkpoints.interval = Duration::from_millis(5);
+    config.checkpoints = Some(checkpoints);
+    let env = Environment::with_config(config);
+    let pair = |line: &str| {
+        // So that it takes long enough to be killed often.
+        std::hint::black_box((0..3000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
+        let (key, value) = line.split_once(' ').expect("two words");
+        (key.to_owned(), value.parse::<u64>().expect("a number"))
+    };
+    // A barrier waits for the block that is being read.
+    let files = Text::new(folder.join("in")).block_bytes(2000).split_bytes(50_000);
+    let [counted, rest] = env.lines(files).map(pair).split();
+    let [summed, copied] = rest.split();
+    let counts = counted.group_by(|pair| pair.0.clone()).count().unkey();
+    counts.map(|(key, count)| format!("{key} {count}")).write_lines(folder.join("counts.txt"));
+    let sum = summed.map(|pair| pair.1).fold(0u64, |sum, n| *sum += n);
+    sum.map(|sum| sum.to_string()).write_lines(folder.join("sum.txt"));
+    let numbered = copied.group_by(|pair| pair.0.clone()).stateful_map(0u64, |_, seen, pair| {
+        *seen += 1;
+        (*seen, pair.1)
+    });
+    numbered
+        .unkey()
+        .map(|(key, (number, value))| format!("{key} {number} {value}"))
+        .write_lines_parallel(folder.join("numbered"));
+    env.run()
+}
+
+fn start(folder: &Path, cores: usize) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "program_of_a_test", "--nocapture"])
+        .env("TEST_FOLDER", folder)
+        .env("TEST_CORES", cores.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts")
+}
+
+/// The number of the newest checkpoint of the program's job.
+fn newest(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder.join("checkpoints/job-1")) else { return 0 };
+    let number =
+        |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".state")?.parse().ok();
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| number(name.to_str()?)).max().unwrap_or(0)
+}
+
+/// When the program is killed.
+#[derive(Clone, Copy)]
+enum When {
+    /// When there are so many more checkpoints.
+    Checkpoints(u64),
+    After(Duration),
+}
+
+/// Starts the program, and kills it; returns how it ended, if it did by itself.
+fn interrupt(folder: &Path, cores: usize, when: When) -> Option<ExitStatus> {
+    let mut program = start(folder, cores);
+    let before = newest(folder);
+    let began = Instant::now();
+    loop {
+        if let Some(status) = program.try_wait().expect("it is our child") {
+            let output = program.wait_with_output().expect("it is our child");
+            assert!(status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            return Some(status);
+        }
+        assert!(began.elapsed() < Duration::from_secs(120), "there are no more checkpoints");
+        let is_time = match when {
+            When::Checkpoints(more) => newest(folder) >= before + more,
+            When::After(time) => began.elapsed() >= time,
+        };
+        if is_time {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    program.kill().expect("it is our child");
+    program.wait().expect("it is our child");
+    None
+}
+
+const LINES: u64 = 60_000;
+const KEYS: u64 = 1000;
+
+/// Keys and values.
+fn input() -> impl Iterator<Item = (u64, u64)> {
+    (0..LINES).map(|n| (n * 7919 % KEYS, n))
+}
+
+fn write_input(folder: &Path) {
+    fs::create_dir(folder.join("in")).unwrap();
+    for file in 0..3 {
+        let mut out = fs::File::create(folder.join(format!("in/{file}.txt"))).unwrap();
+        let lines = input().filter(|(_, n)| n % 3 == file);
+        let text: String = lines.map(|(key, n)| format!("key-{key} {n}\n")).collect();
+        out.write_all(text.as_bytes()).unwrap();
+    }
+}
+
+/// Checks that each record counts once in all that the job has written.
+fn check_output(folder: &Path) {
+    let mut counts = BTreeMap::<String, u64>::new();
+    let mut copies = Vec::new();
+    for (key, n) in input() {
+        *counts.entry(format!("key-{key}")).or_default() += 1;
+        copies.push((format!("key-{key}"), n));
+    }
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let mut found: Vec<_> = read("counts.txt").lines().map(str::to_owned).collect();
+    found.sort();
+    let expected: Vec<_> = counts.iter().map(|(key, count)| format!("{key} {count}")).collect();
+    assert_eq!(found, expected);
+    assert_eq!(read("sum.txt"), format!("{}\n", LINES * (LINES - 1) / 2));
+    let mut numbers = BTreeMap::<String, Vec<u64>>::new();
+    let mut found = Vec::new();
+    for part in fs::read_dir(folder.join("numbered")).unwrap() {
+        let part = part.unwrap().path();
+        let name = part.file_name().unwrap().to_str().unwrap();
+        assert!(!name.starts_with('.'), "a hidden file is left: {name}");
+        for line in fs::read_to_string(&part).unwrap().lines() {
+            let words: Vec<_> = line.split(' ').collect();
+            numbers.entry(words[0].to_owned()).or_default().push(words[1].parse().unwrap());
+            found.push((words[0].to_owned(), words[2].parse().unwrap()));
+        }
+    }
+    found.sort();
+    copies.sort();
+    assert!(found == copies, "{} records of {}", found.len(), copies.len());
+    for (key, mut numbers) in numbers {
+        numbers.sort_unstable();
+        assert!(numbers.iter().copied().eq(1..=counts[&key]), "{key}: {numbers:?}");
+    }
+    assert_eq!(newest(folder), 0, "a job that has ended well leaves no checkpoints");
+}
+
+#[test]
+fn a_job_that_is_killed_goes_on_and_every_record_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_input(folder);
+    let (mut kills, mut checkpoints) = (0, 0);
+    // With another number of cores each time.
+    for run in 0.. {
+        if interrupt(folder, 1 + run % 3, When::Checkpoints(1 + run as u64 % 2)).is_some() {
+            break;
+        }
+        assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
+        checkpoints = newest(folder);
+        kills += 1;
+    }
+    check_output(folder);
+    assert!(kills >= 2, "it was killed {kills} times, which tests little");
+}
+
+/// The variable `THALWEG_KILL_SEEDS` makes it repeat itself with other moments.
+#[test]
+fn a_job_may_be_killed_at_any_moment() {
+    let seeds: u64 =
+        std::env::var("THALWEG_KILL_SEEDS").map_or(1, |text| text.parse().expect("a number"));
+    for seed in 0..seeds {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        write_input(folder);
+        for run in 0.. {
+            // Most are killed before they have come far, and many when they have nearly ended.
+            let drawn = (seed * 1000 + run as u64).key_hash() % 500;
+            let when = When::After(Duration::from_millis(drawn));
+            if interrupt(folder, 1 + run % 3, when).is_some() {
+                break;
+            }
+        }
+        check_output(folder);
+    }
+}
+
+#[test]
+fn a_job_with_checkpoints_may_be_run_again_from_its_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_input(folder);
+    for run in 0..2 {
+        job(folder, 2).unwrap();
+        check_output(folder);
+        fs::remove_dir_all(folder.join("numbered"))
+            .unwrap_or_else(|error| panic!("{run}: {error}"));
+    }
+}
