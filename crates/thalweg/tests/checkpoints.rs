@@ -1,6 +1,8 @@
 //! Jobs that are interrupted at a barrier, and begin again with what was saved there: `check` runs every job so.
 
+use std::io::Write as _;
 use thalweg::check::check;
+use thalweg::io::{Csv, JsonLines, ReadRow, Text};
 
 #[test]
 fn what_is_saved_is_restored_in_every_operator_that_saves() {
@@ -9,10 +11,14 @@ fn what_is_saved_is_restored_in_every_operator_that_saves() {
         let lines: String = (0..2000).map(|n| format!("{} {}\n", n % 7, file * 2000 + n)).collect();
         std::fs::write(folder.path().join(format!("{file}.txt")), lines).unwrap();
     }
-    let files = || thalweg::io::Text::new(folder.path()).split_bytes(5000).block_bytes(100);
+    let files = || Text::new(folder.path()).split_bytes(5000).block_bytes(100);
     let parsed = |line: &str| line.split_once(' ').unwrap().1.parse::<u64>().unwrap();
     check(|env| env.lines(files()).map(parsed)).any_tasks().equals(0..6000u64);
     check(|env| env.lines(files()).map(parsed).sum(|n| *n)).equals([5999u64 * 3000]);
+    let shares = |task: usize, tasks: usize| (task as u64..3000).step_by(tasks);
+    check(|env| env.parallel_iter(shares).shuffle()).any_tasks().equals(0..3000u64);
+    let endless = |task: usize, _: usize| std::iter::repeat(task as u64);
+    check(|env| env.parallel_iter(endless).limit(2000).count()).equals([2000u64]);
     check(|env| env.range(0..300_000).filter(|n| n % 1000 == 7))
         .equals((0..300u64).map(|n| n * 1000 + 7));
     check(|env| env.range(0..3000).shuffle().fold(0, |sum, n| *sum += n)).equals([2999u64 * 1500]);
@@ -37,4 +43,51 @@ fn what_is_saved_is_restored_in_every_operator_that_saves() {
             .map(|(_, n)| n)
     })
     .equals(std::iter::repeat_n(0u64, 900));
+}
+
+/// Reads the column of numbers.
+struct Numbers;
+
+impl ReadRow<1> for Numbers {
+    type Row = u64;
+
+    fn columns(&self) -> [&str; 1] {
+        ["number"]
+    }
+
+    fn read(&self, [number]: [&str; 1]) -> Result<u64, String> {
+        number.parse().map_err(|_| "no number".to_owned())
+    }
+}
+
+#[test]
+fn files_of_every_kind_are_read_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let numbers = |ending: &str| (0..3000u64).map(|n| format!("{n}{ending}")).collect::<String>();
+    // Empty files, lines that end otherwise, a byte order mark, and no line feed at the end.
+    std::fs::write(path("a.txt"), format!("\u{feff}{}", numbers("\r\n"))).unwrap();
+    std::fs::write(path("b.txt"), "").unwrap();
+    std::fs::write(path("c.txt"), numbers("\n").trim_end()).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(numbers("\n").as_bytes()).unwrap();
+    std::fs::write(path("d.txt.gz"), gzip.finish().unwrap()).unwrap();
+    let all = || (0..9000u64).map(|n| n / 3);
+    let lines = || {
+        let text = Text::new(folder.path().join("*.txt*"));
+        text.split_bytes(3000).block_bytes(200)
+    };
+    check(|env| env.lines(lines()).map(|line| line.parse::<u64>().unwrap()))
+        .any_tasks()
+        .equals(all());
+    check(|env| env.byte_lines(lines()).map(|line| line.len() as u64).sum(|n| *n)).agrees();
+    let json = || {
+        let files = JsonLines::new(folder.path().join("[cd].txt*"));
+        files.split_bytes(3000)
+    };
+    check(|env| env.json_lines::<u64>(json())).any_tasks().equals((0..6000u64).map(|n| n / 2));
+    std::fs::write(path("e.csv"), format!("number\n{}", numbers("\n"))).unwrap();
+    check(|env| env.csv_rows(Csv::new(path("e.csv")).split_bytes(3000), Numbers))
+        .any_tasks()
+        .equals(0..3000u64);
 }

@@ -48,7 +48,8 @@ fn a_job_goes_on_where_it_was_whatever_its_tasks() {
         let id =
             |operator: &str, name: &str| StateId { operator: operator.into(), name: name.into() };
         let mut position = snapshot.entries(&id("iter-0", "position"));
-        let read = u64::decode(&mut position.next().unwrap().unwrap().bytes).unwrap();
+        let mut entry = position.next().unwrap().unwrap().bytes;
+        let (_, _, read) = <(usize, usize, u64)>::decode(&mut entry).unwrap();
         begun += u64::from((1..5000).contains(&read));
         let mut counted = 0;
         let mut counts = snapshot.entries(&id("count-0", "table"));

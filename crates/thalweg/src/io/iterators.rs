@@ -49,7 +49,7 @@ impl Environment {
             Details::none(),
             Parallelism::Fixed(1),
             true,
-            Iterators { open, is_one: true },
+            Iterators { open },
         )
     }
 
@@ -76,13 +76,7 @@ impl Environment {
     {
         let tasks = self.tasks_of_cores();
         let open = move |task, tasks| Some(make(task, tasks).into_iter());
-        self.source(
-            Origin::here("parallel_iter"),
-            Details::none(),
-            tasks,
-            true,
-            Iterators { open, is_one: false },
-        )
+        self.source(Origin::here("parallel_iter"), Details::none(), tasks, true, Iterators { open })
     }
 
     /// The numbers of a range, in as many tasks as there are cores.
@@ -109,24 +103,36 @@ impl Environment {
 }
 
 struct Iterators<F> {
-    /// Whether there is one iterator, whatever the number of tasks: then it can be read again from a position.
-    is_one: bool,
     open: F,
 }
 
 struct Items<I> {
+    /// The iterator that is being read, and what is known of it.
     iter: Option<I>,
-    count: u64,
-    /// The items that were pushed before the checkpoint that the job began with, and how many of them are still to be
-    /// dropped.
-    before: u64,
-    to_skip: u64,
+    reading: Reading,
+    /// Iterators of tasks that the job had before it was interrupted, which are read in turn with this one.
+    others: VecDeque<(I, Reading)>,
+    /// Those that have ended.
+    ended: Vec<Reading>,
     position: StateHandle,
-    /// The number of records that the iterator announced at the start.
+    count: u64,
+    /// The number of records that the iterators announced at the start.
     total: Option<u64>,
     /// The number of items pushed at a time, and the time of the previous call.
     run: usize,
     since: Nanos,
+}
+
+/// How far an iterator was read.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    /// The task that it was made for, and the number of tasks there were.
+    task: usize,
+    tasks: usize,
+    /// The items that it has given.
+    read: u64,
+    /// Of these, the ones to be dropped, since they were pushed before the checkpoint that the job began with.
+    to_skip: u64,
 }
 
 /// The number of items in the first run.
@@ -147,22 +153,35 @@ where
     type Source = Items<I>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Items<I>> {
-        let iter = (self.open)(cx.task, cx.tasks);
-        // A task without an iterator has no records.
-        let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
-        let total = (most == Some(least)).then_some(least as u64);
-        let position = match (self.is_one, cx.first_operator()) {
-            (true, Some(op)) => cx.state(op, "position", Redistribution::First),
-            _ => StateHandle::none(),
+        let position = match cx.first_operator() {
+            Some(op) => cx.state(op, "position", Redistribution::United),
+            None => StateHandle::none(),
         };
-        let mut before = 0;
-        position.restore(|read: u64| {
-            before = read;
+        let mut before = Vec::new();
+        position.restore(|(task, tasks, read): (usize, usize, u64)| {
+            before.push(Reading { task, tasks, read, to_skip: read });
             Ok(())
         })?;
-        let total = total.map(|total| total.saturating_sub(before));
+        if before.is_empty() {
+            before.extend((0..cx.tasks).map(|task| Reading {
+                task,
+                tasks: cx.tasks,
+                ..Reading::default()
+            }));
+        }
+        // The iterators are those of the first run of the job, however many tasks there are now.
+        let mine = before.into_iter().skip(cx.task).step_by(cx.tasks);
+        let made =
+            mine.filter_map(|reading| Some(((self.open)(reading.task, reading.tasks)?, reading)));
+        let mut others: VecDeque<_> = made.collect();
+        let total = others.iter().try_fold(0, |sum, (iter, reading)| {
+            let (least, most) = iter.size_hint();
+            (most == Some(least)).then(|| sum + (least as u64).saturating_sub(reading.read))
+        });
+        let (iter, reading) = others.pop_front().unzip();
+        let (reading, ended) = (reading.unwrap_or_default(), Vec::new());
         let (run, since) = (FIRST_RUN, cx.clock.now());
-        Ok(Items { iter, count: 0, before, to_skip: before, position, total, run, since })
+        Ok(Items { iter, reading, others, ended, position, count: 0, total, run, since })
     }
 }
 
@@ -229,12 +248,24 @@ where
 const SKIPPED: u64 = 1 << 20;
 
 impl<I: Iterator> Items<I> {
-    /// Drops some of the items that were pushed before.
-    fn skip(&mut self) -> Produced {
-        let most = self.to_skip.min(SKIPPED);
-        self.to_skip -= most;
-        let last = self.iter.as_mut().and_then(|iter| iter.nth(most as usize - 1));
-        if last.is_some() { Produced::Some } else { Produced::End }
+    /// Drops some of the items that were pushed before; returns whether there may be more.
+    fn skip(&mut self) -> bool {
+        let most = self.reading.to_skip.min(SKIPPED);
+        self.reading.to_skip -= most;
+        self.iter.as_mut().is_some_and(|iter| iter.nth(most as usize - 1).is_some())
+    }
+
+    /// Continues with another iterator, if there is one.
+    #[cold]
+    fn go_on(&mut self, has_more: bool) -> Produced {
+        match (self.iter.take(), has_more) {
+            (Some(iter), true) => self.others.push_back((iter, self.reading)),
+            (Some(_), false) => self.ended.push(self.reading),
+            (None, _) => {}
+        }
+        let Some((iter, reading)) = self.others.pop_front() else { return Produced::End };
+        (self.iter, self.reading) = (Some(iter), reading);
+        Produced::Some
     }
 }
 
@@ -243,8 +274,9 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     type Time = ();
 
     fn produce<N: Push<I::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
-        if self.to_skip > 0 {
-            return Ok(self.skip());
+        if self.reading.to_skip > 0 {
+            let has_more = self.skip();
+            return Ok(if has_more { Produced::Some } else { self.go_on(false) });
         }
         match now.saturating_sub(self.since) {
             ..=SHORT => self.run = (2 * self.run).min(RUN),
@@ -259,11 +291,18 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
         };
         let count = self.run - left;
         self.count += count as u64;
-        Ok(if count == self.run { Produced::Some } else { Produced::End })
+        self.reading.read += count as u64;
+        let has_more = count == self.run;
+        Ok(if has_more && self.others.is_empty() { Produced::Some } else { self.go_on(has_more) })
     }
 
     fn save(&mut self, event: Event) {
-        self.position.save(event, |out| out.add(&(self.before + self.count)));
+        let Self { iter, reading, others, ended, position, .. } = self;
+        position.save(event, |out| {
+            let current = iter.is_some().then_some(&*reading);
+            let all = ended.iter().chain(current).chain(others.iter().map(|(_, reading)| reading));
+            all.for_each(|reading| out.add(&(reading.task, reading.tasks, reading.read)));
+        });
     }
 
     fn records(&self) -> u64 {

@@ -84,6 +84,12 @@ impl<P: ParseLine> Parser for LineParser<P> {
         Ok(true)
     }
 
+    const HAS_POSITION: bool = true;
+
+    fn position(&self) -> Option<u64> {
+        Some(self.current.as_ref()?.blocks.position())
+    }
+
     fn consumed(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.blocks.consumed())
     }

@@ -7,7 +7,7 @@ use super::input::{Inputs, Splits, hold};
 use super::portions::Next;
 use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::flow::Push;
+use crate::flow::{Event, Push};
 use crate::memory::Reservation;
 use crate::metrics::Total;
 use crate::plan::TaskContext;
@@ -44,6 +44,14 @@ pub trait Parser: Send + 'static {
 
     /// The rest of a split that is a whole file and cannot be cut beforehand: it starts at the next record.
     fn rest(&self) -> Option<Split> {
+        None
+    }
+
+    /// Whether [`position`](Self::position) is known.
+    const HAS_POSITION: bool = false;
+
+    /// The byte of the file, decompressed, before which all records of the split were parsed, and none after it.
+    fn position(&self) -> Option<u64> {
         None
     }
 
@@ -104,7 +112,10 @@ pub struct RecordSource<P, M> {
 
 impl<F: Format, M: 'static> Records<F, M> {
     fn source(&self, cx: &TaskContext<'_>) -> Result<RecordSource<F::Parser, M>> {
-        let queue = self.inputs.open(cx)?;
+        let queue = match F::Parser::HAS_POSITION {
+            true => self.inputs.open_saved(cx)?,
+            false => self.inputs.open(cx)?,
+        };
         Ok(RecordSource {
             total: queue.total(),
             queue,
@@ -155,9 +166,15 @@ impl<P: Parser, M> RecordSource<P, M> {
             return Ok(Produced::Some);
         } else {
             self.done += self.parser.consumed();
+            self.queue.has_read(split, None);
         }
         self.parsing = None;
         Ok(self.queue.left())
+    }
+
+    fn save_position(&mut self, event: Event) {
+        let reading = self.parsing.map(|(split, _)| split).zip(self.parser.position());
+        self.queue.save(event, reading);
     }
 
     /// The part of the current split that should be put back.
@@ -224,6 +241,10 @@ impl<P: Parser> Source for RecordSource<P, Stop> {
         produced
     }
 
+    fn save(&mut self, event: Event) {
+        self.save_position(event);
+    }
+
     fn records(&self) -> u64 {
         self.records
     }
@@ -246,6 +267,10 @@ impl<P: Parser> Source for RecordSource<P, Divert> {
         let produced = self.step(&mut taker);
         self.records += taker.taken;
         produced
+    }
+
+    fn save(&mut self, event: Event) {
+        self.save_position(event);
     }
 
     fn records(&self) -> u64 {
