@@ -558,7 +558,7 @@ impl Interrupted {
         let begin = |config: &Config, restored| {
             let env = Environment::checked(config.clone());
             let records = job(&env).collected();
-            Ok::<_, Error>((env.start_with(Some(&Checkpoints::new(restored)))?, records))
+            Ok::<_, Error>((env.start_with(Some(&Checkpoints::new(restored, None)))?, records))
         };
         let first = match begin(&self.first, None) {
             Err(error) if error.message().starts_with(NOT_YET) => return Ok(None),

@@ -70,7 +70,7 @@ fn start(folder: &Path, cores: usize) -> Child {
 
 /// The number of the newest checkpoint of the program's job.
 fn newest(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder.join("checkpoints/job-1")) else { return 0 };
+    let Ok(entries) = fs::read_dir(folder.join("checkpoints")) else { return 0 };
     let number =
         |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".state")?.parse().ok();
     let names = entries.flatten().map(|entry| entry.file_name());
@@ -206,14 +206,48 @@ fn a_job_may_be_killed_at_any_moment() {
 }
 
 #[test]
-fn a_job_with_checkpoints_may_be_run_again_from_its_beginning() {
+fn a_job_that_has_ended_well_may_be_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
-    for run in 0..2 {
-        job(folder, 2).unwrap();
+    for cores in 1..3 {
+        let ended = interrupt(folder, cores, When::After(Duration::MAX));
+        assert!(ended.is_some());
         check_output(folder);
-        fs::remove_dir_all(folder.join("numbered"))
-            .unwrap_or_else(|error| panic!("{run}: {error}"));
+        fs::remove_dir_all(folder.join("numbered")).unwrap();
     }
+}
+
+#[test]
+fn a_directory_is_that_of_one_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = || {
+        let mut config = Config::default();
+        config.checkpoints = Some(CheckpointConfig::new(folder.path()));
+        let env = Environment::with_config(config);
+        env.range(0..9).for_each(drop);
+        env.run()
+    };
+    run().unwrap();
+    let error = run().unwrap_err().to_string();
+    assert!(error.contains("a directory of its own"), "{error}");
+}
+
+#[test]
+fn a_file_that_was_written_since_is_not_read_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_input(folder);
+    assert!(interrupt(folder, 2, When::Checkpoints(2)).is_none());
+    let path = folder.join("in/0.txt");
+    let text = fs::read_to_string(&path).unwrap();
+    // The same lines in another order.
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.reverse();
+    fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let output = start(folder, 2).wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("lines (") && said.contains("0.txt"), "{said}");
+    assert!(said.contains("was written since"), "{said}");
 }

@@ -37,12 +37,16 @@ pub(crate) enum Redistribution {
 }
 
 /// The states of the tasks of a job.
-#[derive(Default)]
 pub(crate) struct Checkpoints {
     /// What the job begins with.
     restored: Option<Snapshot>,
     slots: Mutex<Vec<Arc<Slot>>>,
+    /// Stores the last snapshot, which says that all tasks have ended.
+    at_end: Option<AtEnd>,
 }
+
+/// Stores a snapshot, or gets to know why there is none.
+pub(crate) type AtEnd = Box<dyn Fn(Result<Taken>) + Send + Sync>;
 
 /// One state of one task.
 struct Slot {
@@ -55,18 +59,25 @@ struct Slot {
 }
 
 /// What must be done, beside the records' way, before a snapshot counts.
-pub(crate) type Sync = Box<dyn FnOnce() -> Result<()> + Send>;
+pub(crate) type SyncToDisk = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// A snapshot, and what must be done before it counts.
 pub(crate) struct Taken {
     pub(crate) snapshot: Snapshot,
-    pub(crate) syncs: Vec<Sync>,
+    pub(crate) syncs: Vec<SyncToDisk>,
 }
 
 impl Checkpoints {
     /// Those of a job that begins with a snapshot, or with nothing.
-    pub(crate) fn new(restored: Option<Snapshot>) -> Arc<Self> {
-        Arc::new(Self { restored, slots: Mutex::default() })
+    pub(crate) fn new(restored: Option<Snapshot>, at_end: Option<AtEnd>) -> Arc<Self> {
+        Arc::new(Self { restored, slots: Mutex::default(), at_end })
+    }
+
+    /// The job has ended well, and its files have not got their names yet.
+    pub(crate) fn end(&self) {
+        if let Some(store) = &self.at_end {
+            store(self.take(Epoch::LAST));
+        }
     }
 
     /// The handle of a task's state. `task` is one of `tasks`.
@@ -87,15 +98,24 @@ impl Checkpoints {
         lock(&self.slots).iter().any(|slot| slot.op.id() == op)
     }
 
-    /// Checks, when all tasks are made, that the job's states are those of the snapshot that it begins with.
+    /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
+    /// begins with.
     ///
     /// # Errors
     ///
     /// The first state that only one of them has, or has in another shape.
     pub(crate) fn check(&self) -> Result<()> {
-        let Some(snapshot) = &self.restored else { return Ok(()) };
         let refuse = |what: String| Err(Error::new(ErrorKind::Plan, what));
         let slots = lock(&self.slots);
+        let mut named = BTreeMap::new();
+        for slot in slots.iter() {
+            let other = *named.entry(&slot.id).or_insert(slot.op.id());
+            if other != slot.op.id() {
+                let what = format!("another operator has {} too; give it another name", slot.id);
+                return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.op.name()));
+            }
+        }
+        let Some(snapshot) = &self.restored else { return Ok(()) };
         for slot in slots.iter() {
             let what = match snapshot.schema(&slot.id) {
                 Some(schema) if schema == slot.schema => continue,
@@ -130,7 +150,7 @@ impl Checkpoints {
 
 impl Slot {
     /// What was saved at a barrier. What was saved at earlier ones is dropped.
-    fn take(&self, epoch: Epoch, syncs: &mut Vec<Sync>) -> Result<Entries> {
+    fn take(&self, epoch: Epoch, syncs: &mut Vec<SyncToDisk>) -> Result<Entries> {
         let mut saved = lock(&self.saved);
         *saved = saved.split_off(&epoch);
         let refused = |kind, what: String| {
@@ -233,7 +253,7 @@ impl StateHandle {
 #[derive(Default)]
 pub(crate) struct Saving {
     entries: Entries,
-    syncs: Vec<Sync>,
+    syncs: Vec<SyncToDisk>,
     refused: Option<String>,
 }
 

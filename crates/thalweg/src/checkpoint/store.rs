@@ -26,6 +26,10 @@ const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + size_of::<u64>() + DI
 /// How names begin and end; a number of ten digits, or more, is between.
 const PREFIX: &str = "checkpoint-";
 const SUFFIX: &str = ".state";
+/// How the names of files begin that are being written.
+const TEMPORARY: &str = ".checkpoint";
+/// What the name of a file ends with that could not be read.
+const UNREADABLE: &str = ".unreadable";
 /// The file that is locked.
 const LOCK: &str = "lock";
 /// How many checkpoints are kept: one more than is needed, in case the newest cannot be read.
@@ -47,14 +51,19 @@ pub(crate) struct Stored {
 }
 
 impl Store {
-    /// The checkpoints in a directory, which is made if it is not there.
+    /// Makes a directory if it is not there; returns its absolute path without links.
+    pub(crate) fn directory(dir: &Path) -> Result<PathBuf> {
+        let made = fs::create_dir_all(dir).and_then(|()| fs::canonicalize(dir));
+        made.map_err(|cause| Error::io(dir, "make the directory of checkpoints", cause))
+    }
+
+    /// The checkpoints in a directory.
     ///
     /// # Errors
     ///
-    /// If it cannot be made, or another job uses it.
+    /// If another job uses it.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
-        let failed = |cause| Error::io(dir, "make the directory of checkpoints", cause);
-        fs::create_dir_all(dir).map_err(failed)?;
+        let failed = |cause| Error::io(dir, "use the directory of checkpoints", cause);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(LOCK));
         let lock = lock.map_err(failed)?;
         match lock.try_lock() {
@@ -64,7 +73,14 @@ impl Store {
                 return Err(Error::new(ErrorKind::Io, what).at(Place::File(dir.to_owned())));
             }
         }
-        Ok(Self { dir: dir.to_owned(), _lock: lock })
+        let store = Self { dir: dir.to_owned(), _lock: lock };
+        // A process that was killed while it wrote leaves its file.
+        for entry in fs::read_dir(dir).map_err(failed)?.flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(store)
     }
 
     /// The numbers of the checkpoints, in order.
@@ -86,23 +102,41 @@ impl Store {
         self.dir.join(format!("{PREFIX}{number:010}{SUFFIX}"))
     }
 
-    /// The newest checkpoint that can be read; `None` if there are no checkpoints.
+    /// The newest checkpoint that can be read; `None` if there are no checkpoints. Newer ones are set aside: what the job
+    /// does from now on is not what they say.
     ///
     /// # Errors
     ///
     /// If there are some and none can be read, the error of the newest.
     pub(crate) fn newest(&self) -> Result<Option<Stored>> {
         let mut skipped = Vec::new();
+        let mut unreadable = Vec::new();
         for number in self.numbers()?.into_iter().rev() {
             match self.read(number) {
-                Ok(snapshot) => return Ok(Some(Stored { number, snapshot, skipped })),
-                Err(error) => skipped.push(error),
+                Ok(snapshot) => {
+                    for number in unreadable {
+                        self.set_aside(number)?;
+                    }
+                    return Ok(Some(Stored { number, snapshot, skipped }));
+                }
+                Err(error) => {
+                    unreadable.push(number);
+                    skipped.push(error);
+                }
             }
         }
         match skipped.into_iter().next() {
             Some(error) => Err(error),
             None => Ok(None),
         }
+    }
+
+    fn set_aside(&self, number: u64) -> Result<()> {
+        let path = self.path(number);
+        let mut aside = path.clone().into_os_string();
+        aside.push(UNREADABLE);
+        fs::rename(&path, aside)
+            .map_err(|cause| Error::io(&path, "set the checkpoint aside", cause))
     }
 
     fn read(&self, number: u64) -> Result<Snapshot> {
@@ -117,7 +151,7 @@ impl Store {
     /// # Errors
     ///
     /// If it cannot be written, or there is one with this number already.
-    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot) -> Result<u64> {
+    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot) -> Result<()> {
         let path = self.path(number);
         let failed = |cause| Error::io(&path, "write the checkpoint", cause);
         let mut bytes = vec![0; HEADER];
@@ -134,12 +168,14 @@ impl Store {
         put(&(KEY_GROUPS as u32).to_le_bytes());
         put(&(content.len() as u64).to_le_bytes());
         put(&Hash::hash(content));
-        let mut file = tempfile::NamedTempFile::new_in(&self.dir).map_err(failed)?;
+        let mut file =
+            tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.dir).map_err(failed)?;
         file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
         file.persist_noclobber(&path).map_err(|error| failed(error.error))?;
-        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        // Some file systems do not support this, and do not need it.
+        let _ = File::open(&self.dir).and_then(|dir| dir.sync_all());
         self.keep(KEPT);
-        Ok(bytes.len() as u64)
+        Ok(())
     }
 
     /// Removes all checkpoints: the job has ended.
@@ -149,8 +185,10 @@ impl Store {
 
     /// Removes all checkpoints but the newest. One that cannot be removed does no harm.
     fn keep(&self, newest: usize) {
-        for number in self.numbers().unwrap_or_default().into_iter().rev().skip(newest) {
-            let _ = fs::remove_file(self.path(number));
+        let numbers = self.numbers().unwrap_or_default();
+        // The oldest first: what is left must be the newest.
+        for number in &numbers[..numbers.len().saturating_sub(newest)] {
+            let _ = fs::remove_file(self.path(*number));
         }
     }
 }
@@ -206,7 +244,7 @@ mod tests {
     #[test]
     fn the_newest_checkpoint_that_can_be_read_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(&dir.path().join("a/b")).unwrap();
+        let store = Store::open(&Store::directory(&dir.path().join("a/b")).unwrap()).unwrap();
         assert!(store.newest().unwrap().is_none());
         for number in 1..5 {
             store.write(number, &snapshot(number)).unwrap();
@@ -219,6 +257,11 @@ mod tests {
             fs::write(store.path(4), &whole[..length]).unwrap();
             let found = store.newest().unwrap().unwrap();
             assert_eq!((found.number, found.skipped.len()), (3, 1), "{length} bytes");
+            assert_eq!(
+                store.numbers().unwrap(),
+                [3],
+                "what cannot be read now is never read later"
+            );
         }
         for at in 0..whole.len() {
             let mut altered = whole.clone();

@@ -7,7 +7,12 @@ use std::num::NonZeroUsize;
 
 /// An environment that runs one batch at a time, in an order drawn from a seed.
 fn environment(cores: usize, seed: u64) -> Environment {
+    environment_with(cores, seed, Config::default().memory)
+}
+
+fn environment_with(cores: usize, seed: u64, memory: usize) -> Environment {
     let config = Config {
+        memory,
         cores: NonZeroUsize::new(cores).unwrap(),
         scheduler: Scheduler::Deterministic { seed },
         turn: NonZeroUsize::MIN,
@@ -21,7 +26,7 @@ fn environment(cores: usize, seed: u64) -> Environment {
 fn saved(describe: impl Fn(&Environment), cores: usize, seed: u64, steps: usize) -> Result<Taken> {
     let env = environment(cores, seed);
     describe(&env);
-    let job = env.start_with(Some(&Checkpoints::new(None)))?;
+    let job = env.start_with(Some(&Checkpoints::new(None, None)))?;
     job.drive_for(steps);
     let taken = job.snapshot()?.expect("the job goes on");
     job.cancel();
@@ -33,7 +38,7 @@ fn saved(describe: impl Fn(&Environment), cores: usize, seed: u64, steps: usize)
 fn refusal(describe: impl Fn(&Environment), snapshot: Snapshot) -> Error {
     let env = environment(2, 0);
     describe(&env);
-    env.start_with(Some(&Checkpoints::new(Some(snapshot)))).err().expect("it is refused")
+    env.start_with(Some(&Checkpoints::new(Some(snapshot), None))).err().expect("it is refused")
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn a_job_goes_on_where_it_was_whatever_its_tasks() {
         for cores in 1..4 {
             let env = environment(cores, seed);
             let counts = job(&env);
-            let begun = Checkpoints::new(Some(snapshot.clone()));
+            let begun = Checkpoints::new(Some(snapshot.clone()), None);
             env.start_with(Some(&begun)).unwrap().wait().unwrap();
             let mut counts = counts.take().unwrap();
             counts.sort_unstable();
@@ -121,4 +126,33 @@ fn torn_snapshots_are_refused_wherever_they_are_torn() {
     }
     bytes.push(0);
     assert!(Snapshot::decode(&bytes).is_err());
+}
+
+#[test]
+fn keys_on_disk_are_never_left_out() {
+    let env = environment_with(1, 3, 100_000);
+    env.iter(0..100_000u64).group_by(|n| *n).count().unkey().for_each(drop);
+    let job = env.start_with(Some(&Checkpoints::new(None, None))).unwrap();
+    job.drive_for(200);
+    let error = job.snapshot().err().expect("some keys are on disk");
+    assert!(error.to_string().contains("are on disk"), "{error}");
+    job.cancel();
+    assert!(job.wait().is_err());
+}
+
+#[test]
+fn states_have_different_names() {
+    let env = environment(1, 0);
+    env.iter(0..9).name("iter-1").for_each(drop);
+    env.iter(0..9).for_each(drop);
+    let error = env.start_with(Some(&Checkpoints::new(None, None))).err().expect("it is refused");
+    assert!(error.to_string().contains("give it another name"), "{error}");
+}
+
+#[test]
+fn what_is_read_must_be_the_same() {
+    let numbers = |to: u64| move |env: &Environment| env.range(0..to).for_each(drop);
+    let snapshot = saved(numbers(900_000), 2, 1, 10).unwrap().snapshot;
+    let error = refusal(numbers(900_001), snapshot);
+    assert!(error.to_string().contains("and this program as"), "{error}");
 }

@@ -132,7 +132,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointConfig {
-    /// The directory, which one program at a time uses. It is made if it is not there.
+    /// The directory, which is that of one job. It is made if it is not there.
     pub dir: PathBuf,
     /// The time between two checkpoints, from the end of one to the beginning of the next. By default a second.
     pub interval: Duration,

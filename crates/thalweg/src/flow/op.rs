@@ -71,6 +71,8 @@ pub(crate) struct Signals {
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
     /// The other hosts of the job, which decide with this one how it ends.
     others: OnceLock<Arc<dyn Others>>,
+    /// Called when the job has ended well, before its files get their names.
+    before_publishing: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The other hosts of a job.
@@ -205,8 +207,18 @@ impl Signals {
     pub(crate) fn finish(&self) {
         self.prepare();
         self.decide(Ok(()));
+        if self.is_done()
+            && let Some(call) = self.before_publishing.get()
+        {
+            call();
+        }
         let published = self.publish_files();
         self.conclude(published);
+    }
+
+    /// Sets what is called when the job, which is on one host, has ended well, before its files get their names.
+    pub(crate) fn before_publishing(&self, call: impl Fn() + Send + Sync + 'static) {
+        let _ = self.before_publishing.set(Box::new(call));
     }
 
     /// Called when every task of this host has ended: does all work of the outputs that can fail.

@@ -149,7 +149,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
                 }
             };
             let state = match &to {
-                Destination::Here(..) => cx.state(op, "records", Redistribution::First),
+                Destination::Here(..) => {
+                    cx.state::<<C::Item as Portable>::Owned>(op, "records", Redistribution::First)
+                }
                 Destination::EachHost(..) => StateHandle::none(),
             };
             let (op, task, types) = (cx.op(op), cx.task, PhantomData::<fn(&C::Item)>);

@@ -10,7 +10,8 @@
 
 use super::consumed::Consumed;
 use super::files::{
-    Compression, InputFile, Split, assign_files, expand_inputs, largest_first, plan_splits,
+    Compression, FileVersion, InputFile, Split, assign_files, expand_inputs, largest_first,
+    plan_splits,
 };
 use super::portions::{Next, Share, Shared, Work};
 use crate::checkpoint::{Redistribution, StateHandle};
@@ -104,10 +105,12 @@ pub struct Splits {
     /// What the task has read, by file, in a job with checkpoints; of the first task, also what was read before the
     /// checkpoint that the job began with.
     read: BTreeMap<usize, Consumed>,
+    /// The versions of these files.
+    versions: BTreeMap<usize, FileVersion>,
 }
 
-/// What a task has read of a file: its path, its size, and ranges of bytes, decompressed.
-type FileRead = (PathBuf, u64, Vec<(u64, u64)>);
+/// What a task has read of a file: its path, its version, and ranges of bytes, decompressed.
+type FileRead = (PathBuf, FileVersion, Vec<(u64, u64)>);
 
 /// The splits that no task has taken and no other host was granted.
 struct SplitQueue {
@@ -158,7 +161,9 @@ impl Inputs {
     /// As [`open`](Self::open), for a source that [notes](Splits::has_read) what it has read, and begins after that.
     pub(super) fn open_saved(&self, cx: &TaskContext<'_>) -> Result<Splits> {
         let position = match cx.first_operator() {
-            Some(op) if !cx.partitions.is_timed() => cx.state(op, "read", Redistribution::United),
+            Some(op) if !cx.partitions.is_timed() => {
+                cx.state::<FileRead>(op, "read", Redistribution::United)
+            }
             _ => StateHandle::none(),
         };
         self.open_with(cx, position)
@@ -184,7 +189,8 @@ impl Inputs {
             0 => shared.work.read_before(&before)?,
             _ => BTreeMap::new(),
         };
-        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone(), position, read })
+        let (task, waker, versions) = (cx.task, cx.waker.clone(), BTreeMap::new());
+        Ok(Splits { shared, task, waker, position, read, versions })
     }
 
     fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
@@ -256,10 +262,10 @@ impl SplitQueue {
     ///
     /// # Errors
     ///
-    /// If a file is not there any more, or has another size.
+    /// If a file is not there any more, or was written since.
     fn read_before(&self, before: &[FileRead]) -> Result<BTreeMap<usize, Consumed>> {
         let mut read = BTreeMap::<usize, Consumed>::new();
-        for (path, bytes, ranges) in before {
+        for (path, version, ranges) in before {
             let refuse = |what: String| {
                 let error = Error::new(ErrorKind::Input, format!("the checkpoint has read {what}"));
                 Err(error.at(Place::File(path.clone())))
@@ -267,9 +273,8 @@ impl SplitQueue {
             let Some(file) = self.files().iter().position(|file| file.path == *path) else {
                 return refuse("a file that is not among the inputs".to_owned());
             };
-            let now = self.files()[file].bytes;
-            if now != *bytes {
-                return refuse(format!("a file of {bytes} bytes, and it has {now}"));
+            if FileVersion::of(&self.files()[file])? != *version {
+                return refuse("another version of this file: it was written since".to_owned());
             }
             read.entry(file).or_default().add_all(ranges.clone());
         }
@@ -437,15 +442,29 @@ impl Splits {
     /// Saves what the task has read: all that was [noted](Self::has_read), and of the split that it reads the part before a
     /// byte.
     pub(super) fn save(&mut self, event: Event, reading: Option<(Split, u64)>) {
-        let (files, read) = (self.shared.work.files(), &self.read);
+        let Self { shared, read, versions, .. } = self;
+        let files = shared.work.files();
         self.position.save(event, |out| {
             let mut read = read.clone();
             if let Some((split, to)) = reading.filter(|(split, to)| split.start < *to) {
                 read.entry(split.file).or_default().add(split.start, to);
             }
             for (file, read) in read {
-                let InputFile { path, bytes, .. } = &files[file];
-                out.add(&(path.clone(), *bytes, read.ranges().clone()));
+                let version = match versions.get(&file) {
+                    Some(version) => Ok(version.clone()),
+                    None => FileVersion::of(&files[file]),
+                };
+                match version {
+                    Ok(version) => {
+                        out.add(&(
+                            files[file].path.clone(),
+                            version.clone(),
+                            read.ranges().clone(),
+                        ));
+                        versions.insert(file, version);
+                    }
+                    Err(error) => out.refuse(error.to_string()),
+                }
             }
         });
     }

@@ -154,7 +154,7 @@ where
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Items<I>> {
         let position = match cx.first_operator() {
-            Some(op) => cx.state(op, "position", Redistribution::United),
+            Some(op) => cx.state::<(usize, usize, u64)>(op, "position", Redistribution::United),
             None => StateHandle::none(),
         };
         let mut before = Vec::new();
@@ -426,7 +426,7 @@ impl SourceFactory for Ranges {
         };
         *made = Some(Arc::clone(&shared));
         let position = match cx.first_operator() {
-            Some(op) => cx.state(op, "read", Redistribution::United),
+            Some(op) => cx.state::<Vec<(u64, u64)>>(op, "read", Redistribution::United),
             None => StateHandle::none(),
         };
         let mut read = Consumed::default();

@@ -3,8 +3,9 @@
 use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
-use super::{Builder, Edge, Plan, Scope, Stage, State, Strategy, Tie, TieKind};
+use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{Checkpoints, Redistribution, StateHandle, StateId};
+use crate::data::Data;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
@@ -65,21 +66,24 @@ impl<'a> TaskContext<'a> {
         self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
     }
 
-    /// The handle of a state of the operator with this number: what it must remember across a failure.
-    pub(crate) fn state(
+    /// The handle of a state of the operator with this number, of entries of type `E`: what it must remember across a
+    /// failure.
+    pub(crate) fn state<E: Data>(
         &self,
         id: usize,
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
         let Some(all) = self.checkpoints else { return StateHandle::none() };
-        let schema = match &self.plan.operators[id].state {
-            Some(State { scope: Scope::Key(key), schema, .. }) => format!("{schema} by {key}"),
-            Some(State { schema, .. }) => schema.to_string(),
-            None => String::new(),
+        // What the operator reads or writes, and how many, must be as before too.
+        let op = &self.plan.operators[id];
+        let details = op.details.to_string();
+        let shape = match details.is_empty() {
+            true => E::schema().to_string(),
+            false => format!("{} of {} ({details})", E::schema(), op.kind),
         };
         let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
-        all.handle((self.op(id), state, schema), (self.task, self.tasks), redistribution)
+        all.handle((self.op(id), state, shape), (self.task, self.tasks), redistribution)
     }
 
     /// The operator that the stage begins with.
@@ -191,7 +195,11 @@ pub(crate) fn launch(
 ) -> Result<Launched> {
     check(&mut builder)?;
     let several = runtime.hosts.count() > 1;
-    let signals = Arc::default();
+    let signals: Arc<Signals> = Arc::default();
+    if let Some(checkpoints) = checkpoints {
+        let checkpoints = Arc::clone(checkpoints);
+        signals.before_publishing(move || checkpoints.end());
+    }
     let links = runtime.links(numbers, &signals)?;
     let made = match catch(|| make(builder, runtime, &signals, &links, checkpoints))
         .and_then(|made| made)

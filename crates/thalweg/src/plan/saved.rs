@@ -35,7 +35,6 @@ const REMEMBER_NOTHING: &[&str] = &[
     "merge_all",
     "pair",
     "parallelism",
-    "parse_lines",
     "partition",
     "random",
     "receive",

@@ -106,8 +106,6 @@ pub(crate) struct Runtime {
     _connections: Option<Connections>,
     /// The environments that share this runtime, but for the one that it was made for.
     environments: Numbering,
-    /// The jobs with checkpoints so far.
-    saved_jobs: AtomicU64,
 }
 
 /// Numbers things that one thread makes, one after the other: so the numbers are the same on all hosts.
@@ -177,13 +175,7 @@ impl Runtime {
             scheduler,
             _connections: connections,
             environments,
-            saved_jobs: AtomicU64::new(0),
         })
-    }
-
-    /// The number of one more job with checkpoints, counted from 1: a program starts its jobs in the same order each time.
-    pub(crate) fn number_saved_job(&self) -> u64 {
-        self.saved_jobs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The numbers of the jobs of one more environment.

@@ -5,9 +5,11 @@ use super::watch::Warnings;
 use crate::checkpoint::{Checkpoints, Store, Taken};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
-use crate::error::Result;
-use crate::sync::{park, spawn};
-use std::sync::Arc;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::sync::{Mutex, lock, park, spawn};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,24 +21,41 @@ const CALLED_AGAIN: [&str; 2] = ["for_each", "for_each_parallel"];
 
 /// Where a job's checkpoints are, before it has started.
 pub(super) struct Checkpointing {
-    store: Store,
+    writer: Arc<Writer>,
     pub(super) checkpoints: Arc<Checkpoints>,
     interval: Duration,
-    /// The number of the checkpoint that the job begins with; 0 if it begins anew.
-    last: u64,
+}
+
+/// Stores snapshots one after the other.
+struct Writer {
+    store: Store,
+    /// The number of the last one; of the one that the job begins with at first, or 0.
+    last: Mutex<u64>,
 }
 
 /// The thread that takes checkpoints.
 pub(super) struct Checkpointer(JoinHandle<()>);
 
+/// The directories in which this process has had the checkpoints of a job.
+static USED: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
+
 impl Checkpointing {
-    /// Reads the newest checkpoint of the environment's job with this number, if there is one.
+    /// Reads the newest checkpoint, if there is one.
     ///
     /// # Errors
     ///
-    /// If the directory cannot be used, or none of the checkpoints in it can be read.
-    pub(super) fn open(config: &CheckpointConfig, job: u64, warnings: &Warnings) -> Result<Self> {
-        let store = Store::open(&config.dir.join(format!("job-{job}")))?;
+    /// If the directory cannot be used, if this process has had a job with checkpoints in it before, or if none of the
+    /// checkpoints in it can be read.
+    pub(super) fn open(config: &CheckpointConfig, warnings: &Warnings) -> Result<Self> {
+        let dir = Store::directory(&config.dir)?;
+        if lock(&USED).contains(&dir) {
+            let what = "this program has had a job with checkpoints in this directory already: a second one \
+                        could not be told from it when the program is run again; give it a directory of its own";
+            let place = Place::File(config.dir.clone());
+            return Err(Error::new(ErrorKind::Plan, what).at(place));
+        }
+        let store = Store::open(&dir)?;
+        lock(&USED).insert(dir);
         let (snapshot, last) = match store.newest()? {
             None => (None, 0),
             Some(stored) => {
@@ -49,8 +68,17 @@ impl Checkpointing {
                 (Some(stored.snapshot), stored.number)
             }
         };
-        let checkpoints = Checkpoints::new(snapshot);
-        Ok(Self { store, checkpoints, interval: config.interval, last })
+        let writer = Arc::new(Writer { store, last: Mutex::new(last) });
+        let (at_end, warned) = (Arc::clone(&writer), warnings.clone());
+        // Files get their names one after the other: if the process dies in between, another one must know that all
+        // of them were complete.
+        let at_end = move |taken: Result<Taken>| {
+            if let Err(error) = taken.and_then(|taken| at_end.write(taken)) {
+                warned.of_checkpoint(&error.to_string());
+            }
+        };
+        let checkpoints = Checkpoints::new(snapshot, Some(Box::new(at_end)));
+        Ok(Self { writer, checkpoints, interval: config.interval })
     }
 
     /// Takes checkpoints of the job until it is over; then removes them if it has ended well, since nothing is left to be
@@ -64,15 +92,15 @@ impl Checkpointing {
         }
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
-            let Self { store, interval, mut last, .. } = self;
+            let Self { writer, interval, .. } = self;
             let mut next = job.now().saturating_add(nanos(interval));
             while !job.is_over() {
                 park(LOOK.min(interval));
                 if job.now() < next {
                     continue;
                 }
-                match take(&job, &store, last + 1) {
-                    Ok(true) => last += 1,
+                match take(&job, &writer) {
+                    Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => warnings.of_checkpoint(&error.to_string()),
                 }
@@ -80,7 +108,7 @@ impl Checkpointing {
             }
             job.wait();
             if job.has_succeeded() {
-                store.clear();
+                writer.store.clear();
             }
         })?;
         Ok(Checkpointer(thread))
@@ -88,14 +116,23 @@ impl Checkpointing {
 }
 
 /// Takes a checkpoint; returns whether the job goes on.
-fn take(job: &RunningJob, store: &Store, number: u64) -> Result<bool> {
-    let Some(Taken { snapshot, syncs }) = job.snapshot()? else { return Ok(false) };
+fn take(job: &RunningJob, writer: &Writer) -> Result<bool> {
+    let Some(taken) = job.snapshot()? else { return Ok(false) };
     if job.is_over() {
         return Ok(false);
     }
-    syncs.into_iter().try_for_each(|sync| sync())?;
-    store.write(number, &snapshot)?;
+    writer.write(taken)?;
     Ok(true)
+}
+
+impl Writer {
+    fn write(&self, Taken { snapshot, syncs }: Taken) -> Result<()> {
+        let mut last = lock(&self.last);
+        syncs.into_iter().try_for_each(|sync| sync())?;
+        // Also if it fails: a number is never used twice.
+        *last += 1;
+        self.store.write(*last, &snapshot)
+    }
 }
 
 impl Checkpointer {

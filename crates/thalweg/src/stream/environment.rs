@@ -225,13 +225,18 @@ impl Environment {
         }
         let warnings = self.warnings();
         let stored = match (checkpoints, &self.config().checkpoints) {
-            (None, Some(config)) => {
-                let number = self.runtime.number_saved_job();
-                Some(Checkpointing::open(config, number, &warnings)?)
-            }
+            // On several hosts all of them must refuse the job, which the launch does.
+            (None, Some(_)) if self.hosts_if_several().is_some() => None,
+            (None, Some(config)) => Some(Checkpointing::open(config, &warnings)?),
             _ => None,
         };
-        let checkpoints = checkpoints.or(stored.as_ref().map(|stored| &stored.checkpoints));
+        let refused = Checkpoints::new(None, None);
+        let checkpoints = match (checkpoints, &stored, &self.config().checkpoints) {
+            (Some(checkpoints), ..) => Some(checkpoints),
+            (None, Some(stored), _) => Some(&stored.checkpoints),
+            (None, None, Some(_)) => Some(&refused),
+            (None, None, None) => None,
+        };
         let launched = launch(builder, &self.runtime, &self.numbers, checkpoints)?;
         let running = RunningJob::new(launched, Arc::clone(&self.runtime));
         let around = || {

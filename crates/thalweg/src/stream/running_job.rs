@@ -57,7 +57,9 @@ impl RunningJob {
     pub(super) fn snapshot(&self) -> Result<Option<Taken>> {
         let Launched { job, checkpoints, .. } = &self.launched;
         let Some(checkpoints) = checkpoints else { return Ok(None) };
-        self.runtime.barrier(job)?.map(|epoch| checkpoints.take(epoch)).transpose()
+        let taken = self.runtime.barrier(job)?.map(|epoch| checkpoints.take(epoch)).transpose()?;
+        // A source that is drained ends before its input does, and operators have given results of a part of it.
+        Ok(taken.filter(|_| !job.signals().draining()))
     }
 
     /// Like [`stats`](Self::stats), but waits at most about this long for a task to end its turn.

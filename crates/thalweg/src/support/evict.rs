@@ -42,7 +42,7 @@ pub(crate) fn save<K, V, S>(
     S: Wire + ?Sized,
     Evicted<K, V>: Data,
 {
-    if overflow.bytes() > 0 {
+    if !overflow.is_empty() {
         return out.refuse("some of its keys are on disk, and what is there is not saved yet");
     }
     table.for_each(|key, state| {

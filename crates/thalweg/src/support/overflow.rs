@@ -80,6 +80,11 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         self.bytes
     }
 
+    /// Whether nothing is on disk.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.on_disk.is_empty()
+    }
+
     /// The memory budget that the table shares, in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.reservation.pool().limit()

@@ -51,6 +51,7 @@ mod tests;
 pub(super) use blocks::BYTE_ORDER_MARK;
 pub use blocks::{BlockSizes, ByteBlock, ByteBlocks, ByteLines};
 pub use decode::{Compression, FileReader};
+pub(crate) use paths::FileVersion;
 pub use paths::{InputFile, expand_inputs};
 pub(super) use split::assign_files;
 pub use split::{Split, assign_splits, largest_first, plan_splits};

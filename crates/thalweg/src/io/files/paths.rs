@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use super::decode::Compression;
+use crate::data::Data;
 use crate::{Error, ErrorKind, Place, Result};
 
 /// A regular file to be read, as it was when the inputs were listed.
@@ -19,6 +20,25 @@ pub struct InputFile {
     pub bytes: u64,
     /// Its compression, according to the end of its name.
     pub compression: Compression,
+}
+
+/// Tells apart the contents of a file at different times, as far as the file system does: its size, and when it was last
+/// written, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+pub(crate) struct FileVersion {
+    bytes: u64,
+    written: u64,
+}
+
+impl FileVersion {
+    pub(crate) fn of(file: &InputFile) -> Result<Self> {
+        let modified = std::fs::metadata(&file.path).and_then(|found| found.modified());
+        let modified =
+            modified.map_err(|cause| Error::io(&file.path, "look at the file", cause))?;
+        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let written = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self { bytes: file.bytes, written })
+    }
 }
 
 /// The files that `inputs` name. Each input is a file, a directory or a glob.

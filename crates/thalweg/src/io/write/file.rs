@@ -22,6 +22,7 @@ use crate::sync::{Mutex, lock};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 use tempfile::TempPath;
 
 /// A file that is being written, in its final directory and under a hidden name. If it is dropped before it is
@@ -54,7 +55,7 @@ impl NewFile {
         let target = resolve(path)?;
         claim(path, &target, op, claims)?;
         let prefix = hidden_prefix(&target);
-        sweep(directory(&target), |name| name.starts_with(&prefix));
+        sweep(directory(&target), |name| is_hidden_file_of(name, &prefix));
         Self::begin(path, target, &prefix)
     }
 
@@ -73,7 +74,12 @@ impl NewFile {
         };
         let opened = OpenOptions::new().write(true).open(hidden);
         let (file, hidden) = match opened {
-            Ok(file) => (file, TempPath::try_from_path(hidden).map_err(failed)?),
+            Ok(file) => {
+                let mut hidden = TempPath::try_from_path(hidden).map_err(failed)?;
+                // Whatever fails from here on, another run can try again.
+                hidden.disable_cleanup(true);
+                (file, hidden)
+            }
             // It may have got its name before the process ended: what was written until the checkpoint is copied.
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 let mut before = match File::open(target) {
@@ -104,18 +110,16 @@ impl NewFile {
             buffer: Vec::with_capacity(BUFFER),
         };
         resumed.file.seek(SeekFrom::End(0)).map_err(failed)?;
-        resumed.stays();
+        let prefix = hidden_prefix(target);
+        sweep(directory(target), |name| is_hidden_file_of(name, &prefix));
         Ok(resumed)
     }
 
-    /// The file stays when the job ends otherwise than well, so that another run can go on with it.
-    pub(super) fn stays(&mut self) {
-        self.hidden.disable_cleanup(true);
-    }
-
-    /// Writes what is in the buffer, and returns what another run must know to go on.
+    /// Writes what is in the buffer, and returns what another run must know to go on. From now on the file stays when the job
+    /// ends otherwise than well.
     pub(super) fn save(&mut self) -> Result<SavedFile> {
         self.flush()?;
+        self.hidden.disable_cleanup(true);
         let failed = |cause| Error::io(&self.name, "write the file", cause);
         let metadata = self.file.metadata().map_err(failed)?;
         Ok(SavedFile {
@@ -123,7 +127,7 @@ impl NewFile {
             target: self.target.clone(),
             hidden: self.hidden.to_path_buf(),
             bytes: metadata.len(),
-            number: number(&metadata),
+            identity: identity(&metadata),
         })
     }
 
@@ -132,7 +136,12 @@ impl NewFile {
         let name = self.name.clone();
         let failed = move |cause| Error::io(&name, "write the file", cause);
         let file = self.file.try_clone().map_err(&failed)?;
-        Ok(move || file.sync_data().map_err(failed))
+        let dir = directory(&self.target).to_owned();
+        Ok(move || {
+            // Some file systems do not support this, and do not need it.
+            let _ = File::open(dir).and_then(|dir| dir.sync_all());
+            file.sync_data().map_err(failed)
+        })
     }
 
     fn begin(path: &Path, target: PathBuf, prefix: &str) -> Result<Self> {
@@ -209,27 +218,36 @@ pub(super) struct SavedFile {
     target: PathBuf,
     hidden: PathBuf,
     bytes: u64,
-    /// The number by which the file system knows the file, which it keeps under any name.
-    number: u64,
+    /// What the file keeps under any name.
+    identity: Identity,
 }
+
+/// The number of a file in its file system, which another file may have later, and the nanosecond in which it was made, if
+/// that is known.
+type Identity = (u64, Option<u64>);
 
 impl SavedFile {
     /// Whether this is the file, perhaps under another name.
     fn is(&self, file: &File) -> bool {
-        let longer = |found: &fs::Metadata| found.len() >= self.bytes;
-        file.metadata().is_ok_and(|found| number(&found) == self.number && longer(&found))
+        let same =
+            |found: &fs::Metadata| identity(found) == self.identity && found.len() >= self.bytes;
+        file.metadata().is_ok_and(|found| same(&found))
+    }
+
+    /// Whether its hidden name is this one.
+    pub(super) fn is_hidden_as(&self, name: &str) -> bool {
+        self.hidden.file_name().is_some_and(|hidden| hidden == name)
     }
 }
 
-#[cfg(unix)]
-fn number(metadata: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(metadata)
-}
-
-/// Elsewhere a file cannot be recognised under another name.
-#[cfg(not(unix))]
-fn number(_: &fs::Metadata) -> u64 {
-    u64::MAX
+fn identity(metadata: &fs::Metadata) -> Identity {
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(metadata);
+    // Elsewhere a file cannot be recognised under another name.
+    #[cfg(not(unix))]
+    let number = u64::MAX;
+    let made = metadata.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    (number, made.and_then(|since| u64::try_from(since.as_nanos()).ok()))
 }
 
 /// The absolute path without links of the final file, or the reason why no file can have it.
@@ -334,6 +352,11 @@ pub(super) fn sweep(dir: &Path, is_meant: impl Fn(&str) -> bool) {
     }
 }
 
+/// Whether this is the name of a hidden file of the target whose hidden files begin so. Names of other targets may too.
+fn is_hidden_file_of(name: &str, prefix: &str) -> bool {
+    name.starts_with(prefix) && name.len() == prefix.len() + RANDOM + SUFFIX.len()
+}
+
 /// Whether this is the name of a hidden file of some target.
 fn is_hidden(name: &str) -> bool {
     let random = || name.strip_suffix(SUFFIX)?.strip_prefix('.')?.rsplit_once('.');
@@ -414,13 +437,15 @@ impl NewDir {
         Ok(&self.path)
     }
 
-    /// As [`prepare`](Self::prepare), of a directory that a job has begun to write into before it was interrupted.
-    pub(super) fn resume(&self, op: &Op) -> Result<&Path> {
+    /// As [`prepare`](Self::prepare), of a directory that a job has begun to write into before it was interrupted: hidden
+    /// files that `is_needed` refuses are removed.
+    pub(super) fn resume(&self, op: &Op, is_needed: impl Fn(&str) -> bool) -> Result<&Path> {
         let mut state = lock(&self.state);
         if *state == DirState::Untouched {
             let failed = |cause| Error::io(&self.path, "go on in the directory", cause);
             let resolved = fs::canonicalize(&self.path).map_err(failed)?;
             claim(&self.path, &resolved, op, Claims::Checked)?;
+            sweep(&resolved, |name| !is_needed(name));
             *state = DirState::Ready { made: true, shared: false };
         }
         Ok(&self.path)

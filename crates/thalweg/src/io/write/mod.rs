@@ -54,7 +54,7 @@ impl<C: Chain> Stream<C> {
         let is_one = self.tasks() == 1;
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
-            let create = |op: &Op, _| NewFile::create(&path, op, Claims::Checked);
+            let create = |op: &Op| NewFile::create(&path, op, Claims::Checked);
             FilePush::open(cx, op, None, Claims::Checked, create)
         };
         if is_one {
@@ -85,12 +85,9 @@ impl<C: Chain> Stream<C> {
             let me = cx.links.hosts().me();
             let of_others = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
             let claims = if me == HostId::FIRST { Claims::Checked } else { Claims::Trusted };
-            let create = |op: &Op, goes_on| {
+            let create = |op: &Op| {
                 let shared = cx.links.hosts().count() > 1;
-                let dir = match goes_on {
-                    true => dir.resume(op)?,
-                    false => dir.prepare(op, claims, shared, of_others)?,
-                };
+                let dir = dir.prepare(op, claims, shared, of_others)?;
                 NewFile::create(&dir.join(part(cx.task)), op, claims)
             };
             FilePush::open(cx, op, Some(&dir), claims, create)
@@ -212,32 +209,31 @@ type SavedPart = (usize, SavedFile, Option<Vec<u8>>);
 
 impl FilePush {
     /// Opens the file of a task: the one that it wrote before the job was interrupted, or else the one that `create`
-    /// makes, which receives whether the job goes on with other files.
+    /// makes.
     fn open(
         cx: &TaskContext<'_>,
         op: usize,
         dir: Option<&Arc<NewDir>>,
         claims: Claims,
-        create: impl FnOnce(&Op, bool) -> Result<NewFile>,
+        create: impl FnOnce(&Op) -> Result<NewFile>,
     ) -> Result<Self> {
-        let state = cx.state(op, "file", Redistribution::United);
+        let state = cx.state::<SavedPart>(op, "file", Redistribution::United);
         let op = cx.op(op);
         let mut saved = Vec::new();
         state.restore(|part: SavedPart| {
             saved.push(part);
             Ok(())
         })?;
-        let goes_on = !saved.is_empty();
         let open = || {
+            if let (Some(dir), false) = (dir, saved.is_empty()) {
+                let is_saved =
+                    |name: &str| saved.iter().any(|(_, file, _)| file.is_hidden_as(name));
+                dir.resume(&op, is_saved)?;
+            }
             let mine = saved.iter().position(|(task, ..)| *task == cx.task);
-            let (mut file, layout) = match mine.map(|at| saved.swap_remove(at)) {
-                Some((_, file, layout)) => {
-                    if let Some(dir) = dir {
-                        dir.resume(&op)?;
-                    }
-                    (NewFile::resume(&file, &op, claims)?, layout)
-                }
-                None => (create(&op, goes_on)?, None),
+            let (file, layout) = match mine.map(|at| saved.swap_remove(at)) {
+                Some((_, file, layout)) => (NewFile::resume(&file, &op, claims)?, layout),
+                None => (create(&op)?, None),
             };
             let without_task =
                 saved.into_iter().filter(|(task, ..)| cx.task == 0 && *task >= cx.tasks);
@@ -245,9 +241,6 @@ impl FilePush {
                 NewFile::resume(&file, &op, claims).map(|file| (task, file, layout))
             });
             let others = others.collect::<Result<Vec<_>>>()?;
-            if state.is_on() {
-                file.stays();
-            }
             Ok((file, layout, others))
         };
         let (file, layout, others) =

@@ -251,7 +251,7 @@ where
             weighed: HeapEstimate::new(),
             overflow: Overflow::new(cx, self.op, true),
         };
-        let state = cx.state(self.op, "table", Redistribution::ByKey);
+        let state = cx.state::<EvictedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
         state.restore(|saved| restore(saved, table, weighed, overflow))?;
         let group = GroupPush {

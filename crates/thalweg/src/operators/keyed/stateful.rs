@@ -80,7 +80,7 @@ where
             emitted: 0,
             keys: 0,
         };
-        let state = cx.state(self.op, "table", Redistribution::ByKey);
+        let state = cx.state::<EvictedState<C::Item, X>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
         state.restore(|saved| restore(saved, table, weighed, overflow))?;
         self.prev.attach(

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// The type of its results.
     type Out: 'static;
+    /// The type of what it saves.
+    type Saved: Data;
     /// Whether `take_run` is a fold, whose value can stay in a register.
     const IS_FOLD: bool = false;
 
@@ -130,11 +132,13 @@ where
         N: Push<A::Out, C::Time> + 'static,
     {
         let (op, mut value) = (cx.op(self.op), (self.make)(cx, self.op));
-        let handle = |name| match value.at_barrier() {
-            AtBarrier::Unsaved => StateHandle::none(),
-            AtBarrier::Saved | AtBarrier::Given => cx.state(self.op, name, Redistribution::First),
+        let (state, ended) = match value.at_barrier() {
+            AtBarrier::Unsaved => (StateHandle::none(), StateHandle::none()),
+            AtBarrier::Saved | AtBarrier::Given => (
+                cx.state::<A::Saved>(self.op, "value", Redistribution::First),
+                cx.state::<()>(self.op, "ended", Redistribution::First),
+            ),
         };
-        let (state, ended) = (handle("value"), handle("ended"));
         value.restore(&state)?;
         let mut phase = Phase::Taking;
         ended.restore(|()| {
@@ -332,6 +336,7 @@ where
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Result<()> + Send + Sync + 'static,
 {
     type Out = S;
+    type Saved = S;
     const IS_FOLD: bool = true;
 
     #[inline(always)]

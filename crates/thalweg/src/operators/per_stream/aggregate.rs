@@ -347,6 +347,7 @@ where
     A: Aggregate<I>,
 {
     type Out = A::State;
+    type Saved = A::State;
     const IS_FOLD: bool = true;
 
     #[inline(always)]
@@ -403,6 +404,7 @@ where
     A: Combine<I>,
 {
     type Out = A::Output;
+    type Saved = A::State;
 
     fn take(&mut self, part: A::State) -> Result<()> {
         match &mut self.state {

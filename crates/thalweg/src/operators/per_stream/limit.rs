@@ -68,7 +68,7 @@ impl<C: Chain> Chain for Limit<C> {
     {
         let mut scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
         let state = match self.is_global {
-            true => cx.state(self.op, "left", Redistribution::First),
+            true => cx.state::<u64>(self.op, "left", Redistribution::First),
             false => StateHandle::none(),
         };
         state.restore(|left| {

@@ -73,6 +73,7 @@ where
     F: Fn(T, T) -> T + Send + Sync + 'static,
 {
     type Out = T;
+    type Saved = T;
     const IS_FOLD: bool = true;
 
     #[inline(always)]

@@ -178,6 +178,7 @@ where
     F: Fn(&I::Owned, &I::Owned) -> Ordering + Send + 'static,
 {
     type Out = I::Owned;
+    type Saved = I::Owned;
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {

@@ -279,6 +279,7 @@ where
     F: Fn(&I::Owned, &I::Owned) -> Ordering + Send + Sync + 'static,
 {
     type Out = I::Owned;
+    type Saved = I::Owned;
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {
