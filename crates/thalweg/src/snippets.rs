@@ -46,6 +46,9 @@ struct Performance;
 #[doc = include_str!("../../../docs/book/src/running.md")]
 struct Running;
 
+#[doc = include_str!("../../../docs/book/src/checkpoints.md")]
+struct SavedJobs;
+
 #[doc = include_str!("../../../docs/book/src/hosts.md")]
 struct ManyHosts;
 

@@ -1,6 +1,9 @@
 //! Jobs that are interrupted at a barrier, and begin again with what was saved there: `check` runs every job so.
 
 use std::io::Write as _;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg::Environment;
 use thalweg::check::check;
 use thalweg::io::{Csv, JsonLines, ReadRow, Text};
 
@@ -90,4 +93,15 @@ fn files_of_every_kind_are_read_on() {
     check(|env| env.csv_rows(Csv::new(path("e.csv")).split_bytes(3000), Numbers))
         .any_tasks()
         .equals(0..3000u64);
+}
+
+#[test]
+fn what_a_closure_remembers_outside_of_any_state_is_found() {
+    let job = |env: &Environment| {
+        let seen = AtomicU64::new(0);
+        env.iter(0..5000u64).map(move |_| seen.fetch_add(1, Ordering::Relaxed))
+    };
+    let checked = catch_unwind(|| check(job).seeds(16).equals(0..5000u64));
+    let said = *checked.expect_err("the numbers begin anew").downcast::<String>().unwrap();
+    assert!(said.contains("interrupted at a barrier"), "{said}");
 }

@@ -223,6 +223,14 @@ impl StateHandle {
     /// Gives the entries to this task that it begins with, each decoded. There are none unless the job begins with a
     /// snapshot.
     pub(crate) fn restore<E: Data>(&self, mut take: impl FnMut(E) -> Result<()>) -> Result<()> {
+        self.restore_by_key(|_, entry| take(entry))
+    }
+
+    /// As [`restore`](Self::restore), of entries that go with keys, each with the hash of its key.
+    pub(crate) fn restore_by_key<E: Data>(
+        &self,
+        mut take: impl FnMut(u64, E) -> Result<()>,
+    ) -> Result<()> {
         let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else {
             return Ok(());
         };
@@ -240,7 +248,7 @@ impl StateHandle {
                     Redistribution::First => *task == 0,
                 };
                 if is_for_me {
-                    take(E::decode(&mut bytes).map_err(unreadable)?)?;
+                    take(hash, E::decode(&mut bytes).map_err(unreadable)?)?;
                 }
             }
             Ok(())

@@ -29,8 +29,8 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
     schema: String,
-    /// Of all tasks.
-    entries: Entries,
+    /// Of each task.
+    entries: Vec<Entries>,
 }
 
 /// Entries of a state, each its hash and the length of its encoding, in eight bytes each, and the encoding.
@@ -58,26 +58,32 @@ impl Entries {
 }
 
 /// Reads entries one by one.
-pub(super) struct EntryReader<'a>(&'a [u8]);
+pub(super) struct EntryReader<'a> {
+    /// What is left of those of a task.
+    rest: &'a [u8],
+    /// Those of the tasks after it.
+    others: &'a [Entries],
+}
 
 impl<'a> EntryReader<'a> {
     /// The next entry; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Saved<'a>>, DecodeError> {
-        if self.0.is_empty() {
-            return Ok(None);
+        while self.rest.is_empty() {
+            let Some((Entries(next), others)) = self.others.split_first() else { return Ok(None) };
+            (self.rest, self.others) = (next, others);
         }
         let torn = || DecodeError::invalid("whole entries");
         let hash = self.word().ok_or_else(torn)?;
         let length =
             self.word().and_then(|length| usize::try_from(length).ok()).ok_or_else(torn)?;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(torn)?;
-        self.0 = rest;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(torn)?;
+        self.rest = rest;
         Ok(Some(Saved { hash, bytes }))
     }
 
     fn word(&mut self) -> Option<u64> {
-        let (word, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
+        let (word, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
         Some(u64::from_le_bytes(*word))
     }
 }
@@ -85,12 +91,9 @@ impl<'a> EntryReader<'a> {
 impl Snapshot {
     /// Adds what a task has saved.
     pub(super) fn add(&mut self, id: &StateId, schema: &str, entries: Entries) {
-        match self.states.get_mut(id) {
-            Some(state) => state.entries.0.extend_from_slice(&entries.0),
-            None => {
-                drop(self.states.insert(id.clone(), State { schema: schema.to_owned(), entries }));
-            }
-        }
+        let state = self.states.entry(id.clone()).or_default();
+        schema.clone_into(&mut state.schema);
+        state.entries.push(entries);
     }
 
     /// The schema of a state that it has.
@@ -105,17 +108,20 @@ impl Snapshot {
 
     /// The entries of a state, of all tasks; none if it does not have the state.
     pub(super) fn entries(&self, id: &StateId) -> EntryReader<'_> {
-        EntryReader(self.states.get(id).map_or(&[], |state| &state.entries.0))
+        EntryReader { rest: &[], others: self.states.get(id).map_or(&[], |state| &state.entries) }
     }
 
     /// Appends it as bytes.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let entries = self.states.values().flat_map(|state| &state.entries);
+        out.reserve(entries.map(|Entries(bytes)| bytes.len()).sum());
         (self.states.len() as u64).encode(out);
         for (StateId { operator, name }, State { schema, entries }) in &self.states {
             operator.encode(out);
             name.encode(out);
             schema.encode(out);
-            entries.0.encode(out);
+            (entries.len() as u64).encode(out);
+            entries.iter().for_each(|Entries(bytes)| bytes.encode(out));
         }
     }
 
@@ -125,7 +131,10 @@ impl Snapshot {
         let mut snapshot = Self::default();
         for _ in 0..u64::decode(input)? {
             let (operator, name) = (String::decode(input)?, String::decode(input)?);
-            let (schema, entries) = (String::decode(input)?, Entries(Vec::decode(input)?));
+            let schema = String::decode(input)?;
+            let tasks = 0..u64::decode(input)?;
+            let entries = tasks.map(|_| Vec::decode(input).map(Entries));
+            let entries = entries.collect::<Result<_, _>>()?;
             snapshot.states.insert(StateId { operator, name }, State { schema, entries });
         }
         match input.is_empty() {

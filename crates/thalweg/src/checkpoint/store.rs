@@ -1,7 +1,7 @@
 //! Checkpoints in a directory: each one file, which appears under its name only when it is complete and on the disk.
 //!
 //! A file begins with what it is and in which version, and with what its reader must agree with: the version of the hash,
-//! and the number of key groups. Then come the length and the digest (SHA-256) of the snapshot, and the snapshot. Its
+//! and the number of key groups. Then come the length and the digest of the snapshot, a hash that finds what was altered by accident, and the snapshot. Its
 //! number is in its name, and no file is ever replaced.
 //!
 //! One job at a time uses a directory: it holds the lock (`flock`) of a file in it, which the kernel releases however the
@@ -9,10 +9,9 @@
 #![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
 use super::Snapshot;
-use crate::data::HASH_VERSION;
+use crate::data::{HASH_VERSION, hash_bytes};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::KEY_GROUPS;
-use hmac_sha256::Hash;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,8 +20,7 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
 const VERSION: u32 = 1;
-const DIGEST: usize = 32;
-const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + size_of::<u64>() + DIGEST;
+const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 2 * size_of::<u64>();
 /// How names begin and end; a number of ten digits, or more, is between.
 const PREFIX: &str = "checkpoint-";
 const SUFFIX: &str = ".state";
@@ -167,7 +165,7 @@ impl Store {
         put(&HASH_VERSION.to_le_bytes());
         put(&(KEY_GROUPS as u32).to_le_bytes());
         put(&(content.len() as u64).to_le_bytes());
-        put(&Hash::hash(content));
+        put(&hash_bytes(content).to_le_bytes());
         let mut file =
             tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.dir).map_err(failed)?;
         file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
@@ -221,7 +219,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
     if u64::from_le_bytes(*length) != content.len() as u64 {
         return Err(torn());
     }
-    if Hash::hash(content) != digest {
+    if hash_bytes(content).to_le_bytes() != digest {
         return Err("the checkpoint was altered: its digest is another".to_owned());
     }
     Snapshot::decode(content).map_err(|error| format!("the checkpoint cannot be read: {error}"))

@@ -31,7 +31,7 @@ where
     overflow.evicted()
 }
 
-/// Saves the states of a table, each as [`Evicted`].
+/// Saves the states of a table, each with its key.
 pub(crate) fn save<K, V, S>(
     table: &GroupTable<K, V>,
     overflow: &Overflow<S, Evicted<K, V>>,
@@ -48,7 +48,6 @@ pub(crate) fn save<K, V, S>(
     table.for_each(|key, state| {
         let hash = K::hash(key.probe());
         out.add_by_key(hash, |bytes| {
-            hash.encode(bytes);
             key.own().encode(bytes);
             state.encode(bytes);
         });

@@ -251,9 +251,11 @@ where
             weighed: HeapEstimate::new(),
             overflow: Overflow::new(cx, self.op, true),
         };
-        let state = cx.state::<EvictedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
+        let state = cx.state::<SavedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
-        state.restore(|saved| restore(saved, table, weighed, overflow))?;
+        state.restore_by_key(|hash, (key, value): SavedState<C::Item, B>| {
+            restore((hash, key, value), table, weighed, overflow)
+        })?;
         let group = GroupPush {
             core,
             state,
@@ -317,6 +319,9 @@ struct Core<I: Portable + ?Sized, B: Upsert<I>> {
 
 /// A state on disk.
 type EvictedState<I, B> = Evicted<<B as Upsert<I>>::Key, <B as Upsert<I>>::State>;
+
+/// A key with its state, in a checkpoint.
+type SavedState<I, B> = (<<B as Upsert<I>>::Key as Portable>::Owned, <B as Upsert<I>>::State);
 
 impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Updates the table with a record, or writes the record to disk when the table must not grow.

@@ -5,7 +5,7 @@
 //! states themselves keep growing, all states are written to disk, and all later records too.
 
 use crate::checkpoint::{Redistribution, StateHandle};
-use crate::data::{Data, Key, Record, Wire};
+use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, Result};
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
@@ -80,9 +80,11 @@ where
             emitted: 0,
             keys: 0,
         };
-        let state = cx.state::<EvictedState<C::Item, X>>(self.op, "table", Redistribution::ByKey);
+        let state = cx.state::<SavedState<C::Item, X>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
-        state.restore(|saved| restore(saved, table, weighed, overflow))?;
+        state.restore_by_key(|hash, (key, value): SavedState<C::Item, X>| {
+            restore((hash, key, value), table, weighed, overflow)
+        })?;
         self.prev.attach(
             cx,
             RememberingPush {
@@ -134,6 +136,9 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
 
 /// The state of a key, on disk.
 type EvictedState<I, X> = Evicted<<X as Step<I>>::Key, <X as Step<I>>::State>;
+
+/// A key with its state, in a checkpoint.
+type SavedState<I, X> = (<<X as Step<I>>::Key as Portable>::Owned, <X as Step<I>>::State);
 
 impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Processes a record, or writes it to disk when its key has no room in the table.
