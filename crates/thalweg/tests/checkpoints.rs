@@ -32,6 +32,12 @@ fn what_is_saved_is_restored_in_every_operator_that_saves() {
     check(|env| env.range(0..0).fold(7u64, |sum, n| *sum += n).merge(env.iter(0..500u64))).agrees();
     check(|env| env.iter(0..3000u64).map(|n| n % 300).unique()).any_tasks().equals(0..300u64);
     check(|env| env.iter(0..3000u64).shuffle().limit(700).count()).equals([700u64]);
+    // Several tasks combine the records of the same keys.
+    let dealt = |task: usize, tasks: usize| (task as u64..3000).step_by(tasks);
+    check(|env| env.parallel_iter(dealt).group_by(|n| n % 100).count())
+        .any_tasks()
+        .seeds(24)
+        .equals((0..100u64).map(|key| (key, 30u64)));
     check(|env| env.iter(0..3000u64).group_by(|n| n % 9).max(|n| *n).unkey().map(|(_, n)| n))
         .any_tasks()
         .equals(2991..3000u64);

@@ -141,7 +141,8 @@ fn check_output(folder: &Path) {
     let mut found: Vec<_> = read("counts.txt").lines().map(str::to_owned).collect();
     found.sort();
     let expected: Vec<_> = counts.iter().map(|(key, count)| format!("{key} {count}")).collect();
-    assert_eq!(found, expected);
+    let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+    assert!(found == expected, "{} rows of {}: {differs:?}", found.len(), expected.len());
     assert_eq!(read("sum.txt"), format!("{}\n", LINES * (LINES - 1) / 2));
     let mut numbers = BTreeMap::<String, Vec<u64>>::new();
     let mut found = Vec::new();

@@ -38,8 +38,8 @@ pub(crate) enum Redistribution {
 
 /// The states of the tasks of a job.
 pub(crate) struct Checkpoints {
-    /// What the job begins with.
-    restored: Option<Snapshot>,
+    /// What the job begins with, until its tasks are made.
+    restored: Mutex<Option<Arc<Snapshot>>>,
     slots: Mutex<Vec<Arc<Slot>>>,
     /// Stores the last snapshot, which says that all tasks have ended.
     at_end: Option<AtEnd>,
@@ -52,7 +52,7 @@ pub(crate) type AtEnd = Box<dyn Fn(Result<Taken>) + Send + Sync>;
 struct Slot {
     op: Op,
     id: StateId,
-    /// The schema that the plan declares for it.
+    /// The type of its entries, and what the operator reads or writes.
     schema: String,
     /// What was saved at barriers, and at the end of the input; or why nothing could be.
     saved: Mutex<BTreeMap<Epoch, Result<Saving, String>>>,
@@ -70,6 +70,7 @@ pub(crate) struct Taken {
 impl Checkpoints {
     /// Those of a job that begins with a snapshot, or with nothing.
     pub(crate) fn new(restored: Option<Snapshot>, at_end: Option<AtEnd>) -> Arc<Self> {
+        let restored = Mutex::new(restored.map(Arc::new));
         Arc::new(Self { restored, slots: Mutex::default(), at_end })
     }
 
@@ -99,7 +100,7 @@ impl Checkpoints {
     }
 
     /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
-    /// begins with.
+    /// begins with, which is then given up.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl Checkpoints {
                 return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.op.name()));
             }
         }
-        let Some(snapshot) = &self.restored else { return Ok(()) };
+        let Some(snapshot) = lock(&self.restored).take() else { return Ok(()) };
         for slot in slots.iter() {
             let what = match snapshot.schema(&slot.id) {
                 Some(schema) if schema == slot.schema => continue,
@@ -140,11 +141,15 @@ impl Checkpoints {
     /// If a task could not save its state, or has not.
     pub(crate) fn take(&self, epoch: Epoch) -> Result<Taken> {
         let mut taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new() };
+        let mut refused = None;
+        // All of them, also if one has refused: what they have saved must not pile up.
         for slot in lock(&self.slots).iter() {
-            let entries = slot.take(epoch, &mut taken.syncs)?;
-            taken.snapshot.add(&slot.id, &slot.schema, entries);
+            match slot.take(epoch, &mut taken.syncs) {
+                Ok(entries) => taken.snapshot.add(&slot.id, &slot.schema, entries),
+                Err(error) => drop(refused.get_or_insert(error)),
+            }
         }
-        Ok(taken)
+        refused.map_or(Ok(taken), Err)
     }
 }
 
@@ -234,7 +239,7 @@ impl StateHandle {
         let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else {
             return Ok(());
         };
-        let Some(snapshot) = &all.restored else { return Ok(()) };
+        let Some(snapshot) = lock(&all.restored).clone() else { return Ok(()) };
         let unreadable = |error: DecodeError| {
             let what = format!("{} of the checkpoint cannot be read: {error}", slot.id);
             Error::new(ErrorKind::Input, what)

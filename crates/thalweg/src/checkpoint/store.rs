@@ -105,7 +105,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there are some and none can be read, the error of the newest.
+    /// If there are some and none is complete, the error of the newest; and if the system refuses to read one.
     pub(crate) fn newest(&self) -> Result<Option<Stored>> {
         let mut skipped = Vec::new();
         let mut unreadable = Vec::new();
@@ -117,6 +117,8 @@ impl Store {
                     }
                     return Ok(Some(Stored { number, snapshot, skipped }));
                 }
+                // It may be sound.
+                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
                 Err(error) => {
                     unreadable.push(number);
                     skipped.push(error);
@@ -179,6 +181,11 @@ impl Store {
     /// Removes all checkpoints: the job has ended.
     pub(crate) fn clear(&self) {
         self.keep(0);
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().ends_with(UNREADABLE.as_bytes()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Removes all checkpoints but the newest. One that cannot be removed does no harm.
@@ -269,7 +276,7 @@ mod tests {
         }
         fs::write(store.path(3), b"").unwrap();
         let error = store.newest().err().expect("a job must not begin anew without a word");
-        assert!(error.to_string().contains("checkpoint-0000000004.state"), "{error}");
+        assert!(error.to_string().contains("checkpoint-0000000003.state"), "{error}");
         store.clear();
         assert!(store.newest().unwrap().is_none());
     }

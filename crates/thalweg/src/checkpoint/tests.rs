@@ -57,11 +57,13 @@ fn a_job_goes_on_where_it_was_whatever_its_tasks() {
         let (_, _, read) = <(usize, usize, u64)>::decode(&mut entry).unwrap();
         begun += u64::from((1..5000).contains(&read));
         let mut counted = 0;
-        let mut counts = snapshot.entries(&id("count-0", "table"));
-        while let Some(Saved { hash, mut bytes }) = counts.next().unwrap() {
-            let (key, count) = <(u64, u64)>::decode(&mut bytes).unwrap();
-            assert_eq!(key.key_hash(), hash);
-            counted += count;
+        for id in [id("combine-0", "partials"), id("count-0", "table")] {
+            let mut counts = snapshot.entries(&id);
+            while let Some(Saved { hash, mut bytes }) = counts.next().unwrap() {
+                let (key, count) = <(u64, u64)>::decode(&mut bytes).unwrap();
+                assert_eq!(key.key_hash(), hash);
+                counted += count;
+            }
         }
         assert_eq!(counted, read, "a barrier cuts all tasks at one place");
         for cores in 1..4 {
@@ -132,10 +134,15 @@ fn torn_snapshots_are_refused_wherever_they_are_torn() {
 fn keys_on_disk_are_never_left_out() {
     let env = environment_with(1, 3, 100_000);
     env.iter(0..100_000u64).group_by(|n| *n).count().unkey().for_each(drop);
-    let job = env.start_with(Some(&Checkpoints::new(None, None))).unwrap();
+    let all = Checkpoints::new(None, None);
+    let job = env.start_with(Some(&all)).unwrap();
     job.drive_for(200);
-    let error = job.snapshot().err().expect("some keys are on disk");
-    assert!(error.to_string().contains("are on disk"), "{error}");
+    for _ in 0..3 {
+        let error = job.snapshot().err().expect("some keys are on disk");
+        assert!(error.to_string().contains("are on disk"), "{error}");
+        let kept = lock(&all.slots).iter().map(|slot| lock(&slot.saved).len()).max();
+        assert_eq!(kept, Some(0), "what was saved in vain is not kept");
+    }
     job.cancel();
     assert!(job.wait().is_err());
 }
@@ -155,4 +162,28 @@ fn what_is_read_must_be_the_same() {
     let snapshot = saved(numbers(900_000), 2, 1, 10).unwrap().snapshot;
     let error = refusal(numbers(900_001), snapshot);
     assert!(error.to_string().contains("and this program as"), "{error}");
+}
+
+#[test]
+fn there_is_a_last_checkpoint_before_files_get_their_names_but_not_of_a_drained_job() {
+    for drained in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("numbers.txt");
+        let (sender, last) = std::sync::mpsc::channel();
+        let seen = path.clone();
+        let at_end = move |taken: Result<Taken>| {
+            sender.send((taken.is_ok(), seen.exists())).unwrap();
+        };
+        let env = environment(2, 5);
+        env.iter(0..20_000u64).map(|n| n.to_string()).write_lines(&path);
+        let job = env.start_with(Some(&Checkpoints::new(None, Some(Box::new(at_end))))).unwrap();
+        job.drive_for(10);
+        if drained {
+            job.drain();
+        }
+        job.wait().unwrap();
+        let last: Vec<_> = last.try_iter().collect();
+        assert_eq!(last, if drained { vec![] } else { vec![(true, false)] });
+        assert!(path.exists());
+    }
 }

@@ -207,16 +207,21 @@ impl Signals {
     pub(crate) fn finish(&self) {
         self.prepare();
         self.decide(Ok(()));
+        // A job that is drained has not read all of its input: what its tasks say at their end is not where another run
+        // could go on.
         if self.is_done()
+            && self.has_files()
+            && !self.draining()
             && let Some(call) = self.before_publishing.get()
         {
-            call();
+            discard(catch(call).err());
         }
         let published = self.publish_files();
         self.conclude(published);
     }
 
-    /// Sets what is called when the job, which is on one host, has ended well, before its files get their names.
+    /// Sets what is called when the job, which is on one host, has ended well, and not been drained, before its files get
+    /// their names.
     pub(crate) fn before_publishing(&self, call: impl Fn() + Send + Sync + 'static) {
         let _ = self.before_publishing.set(Box::new(call));
     }

@@ -105,8 +105,6 @@ pub struct Splits {
     /// What the task has read, by file, in a job with checkpoints; of the first task, also what was read before the
     /// checkpoint that the job began with.
     read: BTreeMap<usize, Consumed>,
-    /// The versions of these files.
-    versions: BTreeMap<usize, FileVersion>,
 }
 
 /// What a task has read of a file: its path, its version, and ranges of bytes, decompressed.
@@ -116,6 +114,8 @@ type FileRead = (PathBuf, FileVersion, Vec<(u64, u64)>);
 struct SplitQueue {
     /// All files of the source. Another host than the first knows them from the first answer.
     files: OnceLock<Vec<InputFile>>,
+    /// The version of each file, in a job with checkpoints.
+    versions: Vec<FileVersion>,
     order: Order,
     /// Why the files could not be listed, on the first of several hosts, until a task reports it.
     failure: Mutex<Option<Error>>,
@@ -180,6 +180,10 @@ impl Inputs {
             Some(shared) => Arc::clone(shared),
             None => {
                 let mut queue = self.queue(cx)?;
+                if position.is_on() {
+                    let versions = queue.files().iter().map(FileVersion::of);
+                    queue.versions = versions.collect::<Result<_>>()?;
+                }
                 queue.skip(&queue.read_before(&before)?);
                 Shared::new(cx, queue)?
             }
@@ -189,8 +193,7 @@ impl Inputs {
             0 => shared.work.read_before(&before)?,
             _ => BTreeMap::new(),
         };
-        let (task, waker, versions) = (cx.task, cx.waker.clone(), BTreeMap::new());
-        Ok(Splits { shared, task, waker, position, read, versions })
+        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone(), position, read })
     }
 
     fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
@@ -240,7 +243,8 @@ impl Inputs {
             }
             Order::Listed { splits, next: AtomicUsize::new(0) }
         };
-        Ok(SplitQueue { files: OnceLock::from(files), order, failure: Mutex::new(None) })
+        let (files, versions) = (OnceLock::from(files), Vec::new());
+        Ok(SplitQueue { files, versions, order, failure: Mutex::new(None) })
     }
 }
 
@@ -255,7 +259,8 @@ impl SplitQueue {
                 of_others: Mutex::new(Vec::new()),
             },
         };
-        Self { files: OnceLock::new(), order, failure: Mutex::new(None) }
+        let (files, versions) = (OnceLock::new(), Vec::new());
+        Self { files, versions, order, failure: Mutex::new(None) }
     }
 
     /// What was read before of its files, by file.
@@ -273,7 +278,7 @@ impl SplitQueue {
             let Some(file) = self.files().iter().position(|file| file.path == *path) else {
                 return refuse("a file that is not among the inputs".to_owned());
             };
-            if FileVersion::of(&self.files()[file])? != *version {
+            if self.versions.get(file) != Some(version) {
                 return refuse("another version of this file: it was written since".to_owned());
             }
             read.entry(file).or_default().add_all(ranges.clone());
@@ -442,28 +447,17 @@ impl Splits {
     /// Saves what the task has read: all that was [noted](Self::has_read), and of the split that it reads the part before a
     /// byte.
     pub(super) fn save(&mut self, event: Event, reading: Option<(Split, u64)>) {
-        let Self { shared, read, versions, .. } = self;
-        let files = shared.work.files();
-        self.position.save(event, |out| {
+        let Self { shared, read, position, .. } = self;
+        let SplitQueue { versions, .. } = &shared.work;
+        position.save(event, |out| {
             let mut read = read.clone();
             if let Some((split, to)) = reading.filter(|(split, to)| split.start < *to) {
                 read.entry(split.file).or_default().add(split.start, to);
             }
-            for (file, read) in read {
-                let version = match versions.get(&file) {
-                    Some(version) => Ok(version.clone()),
-                    None => FileVersion::of(&files[file]),
-                };
-                match version {
-                    Ok(version) => {
-                        out.add(&(
-                            files[file].path.clone(),
-                            version.clone(),
-                            read.ranges().clone(),
-                        ));
-                        versions.insert(file, version);
-                    }
-                    Err(error) => out.refuse(error.to_string()),
+            let files = shared.work.files().iter().zip(versions).enumerate();
+            for (file, (InputFile { path, .. }, version)) in files {
+                if let Some(read) = read.get(&file) {
+                    out.add(&(path.clone(), version.clone(), read.ranges().clone()));
                 }
             }
         });

@@ -111,7 +111,7 @@ struct Items<I> {
     iter: Option<I>,
     reading: Reading,
     /// Iterators of tasks that the job had before it was interrupted, which are read in turn with this one.
-    others: VecDeque<(I, Reading)>,
+    others: VecDeque<(Option<I>, Reading)>,
     /// Those that have ended.
     ended: Vec<Reading>,
     position: StateHandle,
@@ -171,15 +171,17 @@ where
         }
         // The iterators are those of the first run of the job, however many tasks there are now.
         let mine = before.into_iter().skip(cx.task).step_by(cx.tasks);
-        let made =
-            mine.filter_map(|reading| Some(((self.open)(reading.task, reading.tasks)?, reading)));
+        let made = mine.filter_map(|reading| {
+            let iter = (self.open)(reading.task, reading.tasks)?;
+            Some((Some(iter), reading))
+        });
         let mut others: VecDeque<_> = made.collect();
         let total = others.iter().try_fold(0, |sum, (iter, reading)| {
-            let (least, most) = iter.size_hint();
+            let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
             (most == Some(least)).then(|| sum + (least as u64).saturating_sub(reading.read))
         });
-        let (iter, reading) = others.pop_front().unzip();
-        let (reading, ended) = (reading.unwrap_or_default(), Vec::new());
+        let (iter, reading) = others.pop_front().unwrap_or_default();
+        let ended = Vec::new();
         let (run, since) = (FIRST_RUN, cx.clock.now());
         Ok(Items { iter, reading, others, ended, position, count: 0, total, run, since })
     }
@@ -255,16 +257,23 @@ impl<I: Iterator> Items<I> {
         self.iter.as_mut().is_some_and(|iter| iter.nth(most as usize - 1).is_some())
     }
 
-    /// Continues with another iterator, if there is one.
+    /// Continues with another iterator, if there is one. Moves none over the stack: it may be larger.
     #[cold]
     fn go_on(&mut self, has_more: bool) -> Produced {
-        match (self.iter.take(), has_more) {
-            (Some(iter), true) => self.others.push_back((iter, self.reading)),
-            (Some(_), false) => self.ended.push(self.reading),
-            (None, _) => {}
+        let Self { iter, reading, others, ended, .. } = self;
+        if iter.is_some() && !has_more {
+            ended.push(*reading);
         }
-        let Some((iter, reading)) = self.others.pop_front() else { return Produced::End };
-        (self.iter, self.reading) = (Some(iter), reading);
+        let Some((next, of_next)) = others.front_mut() else {
+            *iter = None;
+            return Produced::End;
+        };
+        std::mem::swap(iter, next);
+        std::mem::swap(reading, of_next);
+        others.rotate_left(1);
+        if !has_more {
+            others.truncate(others.len() - 1);
+        }
         Produced::Some
     }
 }

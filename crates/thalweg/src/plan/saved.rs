@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 const REMEMBER_NOTHING: &[&str] = &[
     "broadcast",
     "clone",
-    "combine",
     "dead_letters",
     "filter",
     "filter_map",

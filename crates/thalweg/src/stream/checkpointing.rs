@@ -81,6 +81,13 @@ impl Checkpointing {
         Ok(Self { writer, checkpoints, interval: config.interval })
     }
 
+    /// The job could not be started: its directory may be that of another one.
+    pub(super) fn forget(config: &CheckpointConfig) {
+        if let Ok(dir) = Store::directory(&config.dir) {
+            lock(&USED).remove(&dir);
+        }
+    }
+
     /// Takes checkpoints of the job until it is over; then removes them if it has ended well, since nothing is left to be
     /// done. What keeps one from being taken is a warning, and the job goes on.
     pub(super) fn start(self, job: &Arc<RunningJob>, warnings: Warnings) -> Result<Checkpointer> {

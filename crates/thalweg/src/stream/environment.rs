@@ -237,7 +237,12 @@ impl Environment {
             (None, None, Some(_)) => Some(&refused),
             (None, None, None) => None,
         };
-        let launched = launch(builder, &self.runtime, &self.numbers, checkpoints)?;
+        let launched = launch(builder, &self.runtime, &self.numbers, checkpoints);
+        let launched = launched.inspect_err(|_| {
+            if let (Some(_), Some(config)) = (&stored, &self.config().checkpoints) {
+                Checkpointing::forget(config);
+            }
+        })?;
         let running = RunningJob::new(launched, Arc::clone(&self.runtime));
         let around = || {
             let hooks = self.application.as_ref();

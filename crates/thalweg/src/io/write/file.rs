@@ -22,6 +22,7 @@ use crate::sync::{Mutex, lock};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use tempfile::TempPath;
 
@@ -33,8 +34,8 @@ pub(super) struct NewFile {
     /// The final path: absolute and without links.
     target: PathBuf,
     hidden: TempPath,
-    /// Locked, if the file system has locks.
-    file: File,
+    /// Locked, if the file system has locks. Shared with those that bring it to the disk.
+    file: Arc<File>,
     buffer: Vec<u8>,
 }
 
@@ -78,17 +79,21 @@ impl NewFile {
                 let mut hidden = TempPath::try_from_path(hidden).map_err(failed)?;
                 // Whatever fails from here on, another run can try again.
                 hidden.disable_cleanup(true);
-                (file, hidden)
+                (Arc::new(file), hidden)
             }
             // It may have got its name before the process ended: what was written until the checkpoint is copied.
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 let mut before = match File::open(target) {
                     Ok(file) if saved.is(&file) => file.take(*bytes),
-                    _ => return refuse(format!("`{}` is gone", hidden.display())),
+                    _ => {
+                        let what =
+                            "is gone; without the directory of checkpoints, the job begins anew";
+                        return refuse(format!("`{}` {what}", hidden.display()));
+                    }
                 };
                 let prefix = hidden_prefix(target);
-                let Self { mut file, hidden, .. } = Self::begin(name, target.clone(), &prefix)?;
-                io::copy(&mut before, &mut file).map_err(failed)?;
+                let Self { file, hidden, .. } = Self::begin(name, target.clone(), &prefix)?;
+                io::copy(&mut before, &mut &*file).map_err(failed)?;
                 (file, hidden)
             }
             Err(cause) => return Err(failed(cause)),
@@ -102,17 +107,14 @@ impl NewFile {
             return refuse(format!("it has {found} bytes, and had {bytes} at the checkpoint"));
         }
         file.set_len(*bytes).map_err(failed)?;
-        let mut resumed = Self {
+        (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(Self {
             name: name.clone(),
             target: target.clone(),
             hidden,
             file,
             buffer: Vec::with_capacity(BUFFER),
-        };
-        resumed.file.seek(SeekFrom::End(0)).map_err(failed)?;
-        let prefix = hidden_prefix(target);
-        sweep(directory(target), |name| is_hidden_file_of(name, &prefix));
-        Ok(resumed)
+        })
     }
 
     /// Writes what is in the buffer, and returns what another run must know to go on. From now on the file stays when the job
@@ -132,16 +134,14 @@ impl NewFile {
     }
 
     /// What brings what was written so far to the disk.
-    pub(super) fn sync(&self) -> Result<impl FnOnce() -> Result<()> + Send + use<>> {
-        let name = self.name.clone();
-        let failed = move |cause| Error::io(&name, "write the file", cause);
-        let file = self.file.try_clone().map_err(&failed)?;
+    pub(super) fn sync(&self) -> impl FnOnce() -> Result<()> + Send + use<> {
+        let (name, file) = (self.name.clone(), Arc::clone(&self.file));
         let dir = directory(&self.target).to_owned();
-        Ok(move || {
+        move || {
             // Some file systems do not support this, and do not need it.
             let _ = File::open(dir).and_then(|dir| dir.sync_all());
-            file.sync_data().map_err(failed)
-        })
+            file.sync_data().map_err(|cause| Error::io(&name, "write the file", cause))
+        }
     }
 
     fn begin(path: &Path, target: PathBuf, prefix: &str) -> Result<Self> {
@@ -154,6 +154,7 @@ impl NewFile {
             let (file, hidden) = made.into_parts();
             if keep(&file, &hidden).map_err(|cause| Error::io(path, "lock the file", cause))? {
                 let (name, buffer) = (path.to_owned(), Vec::with_capacity(BUFFER));
+                let file = Arc::new(file);
                 return Ok(Self { name, target, hidden, file, buffer });
             }
         }
@@ -171,7 +172,7 @@ impl NewFile {
 
     #[cold]
     fn flush(&mut self) -> Result<()> {
-        let written = self.file.write_all(&self.buffer);
+        let written = (&*self.file).write_all(&self.buffer);
         self.buffer.clear();
         written.map_err(|cause| Error::io(&self.name, "write the file", cause))
     }
@@ -387,6 +388,8 @@ enum DirState {
     Ready { made: bool, shared: bool },
 }
 
+/// How the hidden names of the files of a directory begin.
+const PART: &str = ".part-";
 /// The name of the file that marks a directory as made for the job that writes into it.
 const MARK: &str = ".thalweg-made";
 
@@ -445,7 +448,8 @@ impl NewDir {
             let failed = |cause| Error::io(&self.path, "go on in the directory", cause);
             let resolved = fs::canonicalize(&self.path).map_err(failed)?;
             claim(&self.path, &resolved, op, Claims::Checked)?;
-            sweep(&resolved, |name| !is_needed(name));
+            // Other sinks may have hidden files here too.
+            sweep(&resolved, |name| name.starts_with(PART) && !is_needed(name));
             *state = DirState::Ready { made: true, shared: false };
         }
         Ok(&self.path)

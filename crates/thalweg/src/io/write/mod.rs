@@ -256,7 +256,7 @@ impl FilePush {
         state.save(event, |out| {
             let mut save = |task: usize, file: &mut NewFile, layout: &Option<Vec<u8>>| {
                 out.add(&(task, file.save()?, layout.clone()));
-                out.before_it_counts(file.sync()?);
+                out.before_it_counts(file.sync());
                 Ok(())
             };
             let mut saved = save(*task, file, layout);

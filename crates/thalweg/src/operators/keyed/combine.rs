@@ -17,8 +17,9 @@
 //! ([`DirectMapped`]), and back as soon as there are more.
 
 use super::KeyBy;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Clock;
-use crate::data::{Batch, Data, Key, Record};
+use crate::data::{Batch, Data, Key, Portable, Record};
 use crate::error::Result;
 use crate::exchange::{Partial, PartialBatch, PartialEntry};
 use crate::flow::{CHUNK, Event, Flow, Op, Pipe, Push, arm, guard};
@@ -31,6 +32,7 @@ use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
 use crate::support::repeats::Repeats;
 use crate::time::Time;
+use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ pub struct Combiner<C, G, A> {
 impl<C, G, A> Chain for Combiner<C, G, A>
 where
     C: Chain,
-    G: KeyBy<C::Item>,
+    G: KeyBy<C::Item, Key: Key<Owned: Borrow<G::Key>>>,
     A: Combine<G::Value>,
 {
     type Item = Partial<G::Key, A::State>;
@@ -60,8 +62,13 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let push = CombinePush {
+        let mut push = CombinePush {
             op: cx.op(self.op),
+            state: cx.state::<(<G::Key as Portable>::Owned, A::State)>(
+                self.op,
+                "partials",
+                Redistribution::ByKey,
+            ),
             keys: self.keys.clone(),
             aggregate: Arc::clone(&self.aggregate),
             table: GroupTable::new(),
@@ -83,6 +90,7 @@ where
             next,
             types: PhantomData,
         };
+        push.restore()?;
         self.prev.attach(cx, push)
     }
 }
@@ -117,10 +125,12 @@ const MANY_BEHIND: u64 = 12;
 pub struct CombinePush<I, T, G, A, N>
 where
     I: Record + ?Sized,
-    G: KeyBy<I>,
+    G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
     A: Combine<G::Value>,
 {
     op: Op,
+    /// The partial aggregates at a barrier: any task may go on with them.
+    state: StateHandle,
     keys: G,
     aggregate: Arc<A>,
     table: GroupTable<G::Key, A::State>,
@@ -273,10 +283,52 @@ impl<I, T, G, A, N> CombinePush<I, T, G, A, N>
 where
     I: Record + ?Sized,
     T: Time,
-    G: KeyBy<I>,
+    G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
     A: Combine<G::Value>,
     N: Push<Partial<G::Key, A::State>, T>,
 {
+    /// Begins with partial aggregates of a checkpoint.
+    fn restore(&mut self) -> Result<()> {
+        let Self { op, state, aggregate, table, weighed, .. } = self;
+        state.restore_by_key(|hash, (key, partial): (<G::Key as Portable>::Owned, A::State)| {
+            weighed.comes(&partial);
+            let key: &G::Key = key.borrow();
+            match table.known(hash, key.probe()) {
+                // Several tasks may have had the key.
+                Some(known) => guard(op, || known.guard(|state| aggregate.combine(state, partial))),
+                None => drop(table.upsert(hash, key.probe(), key, || partial)),
+            }
+            Ok(())
+        })?;
+        if self.table.bytes() > TABLE {
+            // Where the pool has no room, the table is sent before the first batch.
+            let _ = self.reservation.try_resize(self.table.bytes_if_grown() + self.weighed.bytes());
+            self.growth.keys = self.table.len();
+        }
+        Ok(())
+    }
+
+    /// Passes on an event before which nothing has to be sent any more but, at the end, the table: returns whether that is
+    /// the case.
+    fn pass_on(&mut self, event: Event) -> bool {
+        let saves = matches!(event, Event::Barrier(_)) && self.state.is_on();
+        if !saves && !self.table.is_empty() {
+            return false;
+        }
+        let Self { state, table, .. } = self;
+        state.save(event, |out| {
+            table.for_each(|key, partial| {
+                out.add_by_key(G::Key::hash(key.probe()), |bytes| {
+                    key.own().encode(bytes);
+                    partial.encode(bytes);
+                });
+            });
+        });
+        self.held = None;
+        self.next.event(event);
+        true
+    }
+
     /// Whether records may wait for their slots. While it waits, a record has a key and a state of its own. Where
     /// these own heap memory, each would need an allocation; such records update the table one by one.
     const MAY_WAIT: bool = !needs_drop::<<G::Key as Key>::Slot>()
@@ -633,7 +685,7 @@ impl<I, T, G, A, N> Push<I, T> for CombinePush<I, T, G, A, N>
 where
     I: Record + ?Sized,
     T: Time,
-    G: KeyBy<I>,
+    G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
     A: Combine<G::Value>,
     N: Push<Partial<G::Key, A::State>, T>,
 {
@@ -690,7 +742,7 @@ impl<I, T, G, A, N> Pipe for CombinePush<I, T, G, A, N>
 where
     I: Record + ?Sized,
     T: Time,
-    G: KeyBy<I>,
+    G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
     A: Combine<G::Value>,
     N: Push<Partial<G::Key, A::State>, T>,
 {
@@ -702,7 +754,7 @@ where
         match event {
             // Results are known only at the end, and do not carry the time of their records.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => self.next.event(event),
-            // Everything combined so far must be sent before these events.
+            // Everything combined so far must be sent before these events, or saved.
             Event::Barrier(_) | Event::Round(_) | Event::End => {
                 self.take_waiting();
                 self.end_direct();
@@ -726,10 +778,7 @@ where
                 return Flow::Busy;
             }
             let Some(event) = self.held else { break };
-            if self.table.is_empty() {
-                self.held = None;
-                self.next.event(event);
-            } else {
+            if !self.pass_on(event) {
                 self.full = Some(std::mem::take(&mut self.table).into_drain());
             }
         }
