@@ -107,7 +107,7 @@ struct Iterators<F> {
 }
 
 struct Items<I> {
-    /// The iterator that is being read, and what is known of it.
+    /// The iterator that is being read, or the last that was, and what is known of it.
     iter: Option<I>,
     reading: Reading,
     /// Iterators of tasks that the job had before it was interrupted, which are read in turn with this one.
@@ -261,15 +261,12 @@ impl<I: Iterator> Items<I> {
     #[cold]
     fn go_on(&mut self, has_more: bool) -> Produced {
         let Self { iter, reading, others, ended, .. } = self;
-        if iter.is_some() && !has_more {
-            ended.push(*reading);
-        }
-        let Some((next, of_next)) = others.front_mut() else {
-            *iter = None;
-            return Produced::End;
-        };
+        let Some((next, of_next)) = others.front_mut() else { return Produced::End };
         std::mem::swap(iter, next);
         std::mem::swap(reading, of_next);
+        if !has_more {
+            ended.push(*of_next);
+        }
         others.rotate_left(1);
         if !has_more {
             others.truncate(others.len() - 1);
