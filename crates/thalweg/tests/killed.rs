@@ -85,7 +85,7 @@ enum When {
     After(Duration),
 }
 
-/// Starts the program, and kills it; returns how it ended, if it did by itself.
+/// Starts the program, and kills it; returns how it ended, if its job has ended well.
 fn interrupt(folder: &Path, cores: usize, when: When) -> Option<ExitStatus> {
     let mut program = start(folder, cores);
     let before = newest(folder);
@@ -107,8 +107,10 @@ fn interrupt(folder: &Path, cores: usize, when: When) -> Option<ExitStatus> {
         std::thread::sleep(Duration::from_micros(300));
     }
     program.kill().expect("it is our child");
-    program.wait().expect("it is our child");
-    None
+    let status = program.wait().expect("it is our child");
+    // Killed when its job had ended and its checkpoints were removed.
+    let has_ended = newest(folder) == 0 && folder.join("counts.txt").exists();
+    has_ended.then_some(status)
 }
 
 const LINES: u64 = 60_000;
@@ -174,7 +176,8 @@ fn a_job_that_is_killed_goes_on_and_every_record_counts_once() {
     let (mut kills, mut checkpoints) = (0, 0);
     // With another number of cores each time.
     for run in 0.. {
-        if interrupt(folder, 1 + run % 3, When::Checkpoints(1 + run as u64 % 2)).is_some() {
+        // Later each time, so that it ends.
+        if interrupt(folder, 1 + run % 3, When::Checkpoints(1 + 4 * run as u64)).is_some() {
             break;
         }
         assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
@@ -196,7 +199,8 @@ fn a_job_may_be_killed_at_any_moment() {
         write_input(folder);
         for run in 0.. {
             // Most are killed before they have come far, and many when they have nearly ended.
-            let drawn = (seed * 1000 + run as u64).key_hash() % 500;
+            // Later each time, so that it ends on a busy machine too.
+            let drawn = (seed * 1000 + run as u64).key_hash() % (300 + 60 * run as u64);
             let when = When::After(Duration::from_millis(drawn));
             if interrupt(folder, 1 + run % 3, when).is_some() {
                 break;
