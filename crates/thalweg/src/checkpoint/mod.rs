@@ -16,6 +16,7 @@ mod store;
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::Store;
 
+use crate::clock::Clock;
 use crate::data::{Data, DecodeError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::owner;
@@ -23,7 +24,7 @@ use crate::flow::{Epoch, Event, Op};
 use crate::sync::{Mutex, lock};
 use snapshot::{Entries, Saved};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Which tasks of an operator get an entry that one of its tasks has saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(crate) struct Checkpoints {
     /// What the job begins with, until its tasks are made.
     restored: Mutex<Option<Arc<Snapshot>>>,
     slots: Mutex<Vec<Arc<Slot>>>,
+    /// The job's, once it is launched.
+    clock: OnceLock<Clock>,
     /// Stores the last snapshot, which says that all tasks have ended.
     at_end: Option<AtEnd>,
 }
@@ -71,7 +74,15 @@ impl Checkpoints {
     /// Those of a job that begins with a snapshot, or with nothing.
     pub(crate) fn new(restored: Option<Snapshot>, at_end: Option<AtEnd>) -> Arc<Self> {
         let restored = Mutex::new(restored.map(Arc::new));
-        Arc::new(Self { restored, slots: Mutex::default(), at_end })
+        Arc::new(Self { restored, slots: Mutex::default(), clock: OnceLock::new(), at_end })
+    }
+
+    /// The job is launched with this clock, which goes on from where it was at the barrier.
+    pub(crate) fn begin(&self, clock: &Clock) {
+        if let Some(snapshot) = &*lock(&self.restored) {
+            clock.resume(snapshot.clock);
+        }
+        let _ = self.clock.set(clock.clone());
     }
 
     /// The job has ended well, and its files have not got their names yet.
@@ -141,6 +152,7 @@ impl Checkpoints {
     /// If a task could not save its state, or has not.
     pub(crate) fn take(&self, epoch: Epoch) -> Result<Taken> {
         let mut taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new() };
+        taken.snapshot.clock = self.clock.get().map(Clock::read).unwrap_or_default();
         let mut refused = None;
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in lock(&self.slots).iter() {
@@ -236,6 +248,14 @@ impl StateHandle {
         &self,
         mut take: impl FnMut(u64, E) -> Result<()>,
     ) -> Result<()> {
+        self.restore_encoded(|hash, bytes| Ok(take(hash, E::decode(bytes)?)))
+    }
+
+    /// As [`restore_by_key`](Self::restore_by_key), where `take` decodes the entries.
+    pub(crate) fn restore_encoded(
+        &self,
+        mut take: impl FnMut(u64, &mut &[u8]) -> Result<Result<()>, DecodeError>,
+    ) -> Result<()> {
         let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else {
             return Ok(());
         };
@@ -253,7 +273,7 @@ impl StateHandle {
                     Redistribution::First => *task == 0,
                 };
                 if is_for_me {
-                    take(hash, E::decode(&mut bytes).map_err(unreadable)?)?;
+                    take(hash, &mut bytes).map_err(unreadable)??;
                 }
             }
             Ok(())

@@ -1,6 +1,8 @@
 //! What all tasks of a job have saved at one barrier.
 
+use crate::clock::Reading;
 use crate::data::{Data, DecodeError};
+use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -23,6 +25,8 @@ impl fmt::Display for StateId {
 /// What all tasks of a job have saved at one barrier, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
+    /// The job's clock, after the barrier.
+    pub(super) clock: Reading,
     states: BTreeMap<StateId, State>,
 }
 
@@ -115,6 +119,8 @@ impl Snapshot {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let entries = self.states.values().flat_map(|state| &state.entries);
         out.reserve(entries.map(|Entries(bytes)| bytes.len()).sum());
+        self.clock.began.encode(out);
+        self.clock.now.encode(out);
         (self.states.len() as u64).encode(out);
         for (StateId { operator, name }, State { schema, entries }) in &self.states {
             operator.encode(out);
@@ -128,7 +134,8 @@ impl Snapshot {
     /// Reads what [`encode`](Self::encode) has written, to its end.
     pub(crate) fn decode(mut bytes: &[u8]) -> Result<Self, DecodeError> {
         let input = &mut bytes;
-        let mut snapshot = Self::default();
+        let clock = Reading { began: Timestamp::decode(input)?, now: u64::decode(input)? };
+        let mut snapshot = Self { clock, states: BTreeMap::new() };
         for _ in 0..u64::decode(input)? {
             let (operator, name) = (String::decode(input)?, String::decode(input)?);
             let schema = String::decode(input)?;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// How a file begins.
 const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 2 * size_of::<u64>();
 /// How names begin and end; a number of ten digits, or more, is between.
 const PREFIX: &str = "checkpoint-";
