@@ -577,7 +577,11 @@ impl Interrupted {
         let mut bytes = Vec::new();
         snapshot.encode(&mut bytes);
         let snapshot = Snapshot::decode(&bytes).map_err(|error| format!("torn: {error}"))?;
-        let (second, records) = begin(&self.second, Some(snapshot)).map_err(failed)?;
+        let (second, records) = match begin(&self.second, Some(snapshot)) {
+            // It can be restored with other numbers of tasks only, and says so.
+            Err(error) if error.kind() == ErrorKind::Config => return Ok(None),
+            begun => begun.map_err(failed)?,
+        };
         second.wait().map_err(failed)?;
         records.take().map(Some).map_err(failed)
     }

@@ -272,6 +272,13 @@ impl<K: Key + ?Sized, A> PartialBatch<K, A> {
         self.rows.iter().map(|row| row.hash)
     }
 
+    /// Calls `each` with every key and its state.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&K, &A)) {
+        for Row { key, state, .. } in &self.rows {
+            K::view(key, &self.arena, |key| each(key, state));
+        }
+    }
+
     /// The hash of the first key, and the key as `Debug` shows it.
     pub(crate) fn first(&self) -> Option<(u64, String)> {
         let row = self.rows.first()?;

@@ -132,6 +132,8 @@ enum Order {
         partitions: Arc<Partitions>,
         /// The splits of each other host, until it requests them.
         of_others: Mutex<Vec<Vec<Split>>>,
+        /// Whether the beginning of each file is a piece of its own.
+        cut: bool,
     },
 }
 
@@ -161,10 +163,8 @@ impl Inputs {
     /// As [`open`](Self::open), for a source that [notes](Splits::has_read) what it has read, and begins after that.
     pub(super) fn open_saved(&self, cx: &TaskContext<'_>) -> Result<Splits> {
         let position = match cx.first_operator() {
-            Some(op) if !cx.partitions.is_timed() => {
-                cx.state::<FileRead>(op, "read", Redistribution::United)
-            }
-            _ => StateHandle::none(),
+            Some(op) => cx.state::<FileRead>(op, "read", Redistribution::United),
+            None => StateHandle::none(),
         };
         self.open_with(cx, position)
     }
@@ -185,6 +185,7 @@ impl Inputs {
                     queue.versions = versions.collect::<Result<_>>()?;
                 }
                 queue.skip(&queue.read_before(&before)?);
+                queue.open_partitions();
                 Shared::new(cx, queue)?
             }
         };
@@ -224,7 +225,8 @@ impl Inputs {
         };
         let mut splits = plan_splits(&files, split_bytes);
         let order = if partitions.is_timed() {
-            let mut pieces = by_file(&files, splits, self.division);
+            let cut = files.len() > 1 && self.division != Division::Files;
+            let mut pieces = by_file(&files, splits, cut);
             let count = hosts.iter().map(|host| host.0 + 1).max().unwrap_or(1);
             let tasks_of = |host| hosts.iter().filter(|of| of.0 == host).count();
             let weights: Vec<_> = (0..count).map(tasks_of).collect();
@@ -234,9 +236,8 @@ impl Inputs {
                     of_others[host].extend(pieces.drain(..));
                 }
             }
-            partitions.open(pieces.iter().map(VecDeque::len));
             let (pieces, of_others) = (Mutex::new(pieces), Mutex::new(of_others));
-            Order::Timed { pieces, partitions: Arc::clone(partitions), of_others }
+            Order::Timed { pieces, partitions: Arc::clone(partitions), of_others, cut }
         } else {
             if tasks > 1 {
                 largest_first(&files, &mut splits);
@@ -257,6 +258,7 @@ impl SplitQueue {
                 pieces: Mutex::new(Vec::new()),
                 partitions: Arc::clone(partitions),
                 of_others: Mutex::new(Vec::new()),
+                cut: false,
             },
         };
         let (files, versions) = (OnceLock::new(), Vec::new());
@@ -289,16 +291,36 @@ impl SplitQueue {
     /// Leaves out what was read before.
     fn skip(&mut self, read: &BTreeMap<usize, Consumed>) {
         let files = self.files.get().map_or(&[][..], Vec::as_slice);
-        let Order::Listed { splits, .. } = &mut self.order else { return };
         let left = |split: &Split| {
             let Some(read) = read.get(&split.file) else { return vec![*split] };
-            let is_whole = !files[split.file].compression.is_splittable();
-            // A compressed file has no known end.
-            let end = if is_whole { u64::MAX } else { split.end };
-            let left = read.left_of(split.start..end);
+            let left = read.left_of(split.start..split.text_end(&files[split.file]));
             left.into_iter().map(|(start, end)| Split { file: split.file, start, end }).collect()
         };
-        *splits = splits.iter().flat_map(left).collect();
+        match &mut self.order {
+            Order::Listed { splits, .. } => *splits = splits.iter().flat_map(left).collect(),
+            Order::Timed { pieces, cut, .. } => {
+                for pieces in &mut *lock(pieces) {
+                    *pieces = pieces.iter().flat_map(left).collect();
+                    // What is left of a file begins with a small piece too, so that all soon have a watermark.
+                    if let Some(first) = pieces.front_mut().filter(|first| *cut && first.start > 0)
+                    {
+                        let middle = first.start.saturating_add(BEGINNING);
+                        if middle < first.end {
+                            let rest = Split { start: middle, ..*first };
+                            first.end = middle;
+                            pieces.insert(1, rest);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says how many pieces of each partition this host is going to read, if it knows them.
+    fn open_partitions(&self) {
+        if let Order::Timed { pieces, partitions, .. } = &self.order {
+            partitions.open(lock(pieces).iter().map(VecDeque::len));
+        }
     }
 
     fn files(&self) -> &[InputFile] {
@@ -435,9 +457,8 @@ impl Splits {
         if !self.position.is_on() {
             return;
         }
-        let file = self.files().get(split.file);
-        let is_whole = file.is_some_and(|file| !file.compression.is_splittable());
-        let end = if is_whole { u64::MAX } else { split.end };
+        let Some(file) = self.files().get(split.file) else { return };
+        let end = split.text_end(file);
         let to = to.map_or(end, |to| to.min(end));
         if split.start < to {
             self.read.entry(split.file).or_default().add(split.start, to);
@@ -498,13 +519,13 @@ impl Splits {
     }
 }
 
-/// The splits of each file. With several files, the beginning of each is a split of its own where possible.
-fn by_file(files: &[InputFile], splits: Vec<Split>, division: Division) -> Vec<VecDeque<Split>> {
+/// The splits of each file. If they are cut, the beginning of each file is a split of its own where possible.
+fn by_file(files: &[InputFile], splits: Vec<Split>, cut: bool) -> Vec<VecDeque<Split>> {
     let mut pieces = vec![VecDeque::new(); files.len()];
     for split in splits {
         pieces[split.file].push_back(split);
     }
-    if files.len() > 1 && division != Division::Files {
+    if cut {
         for (file, pieces) in files.iter().zip(&mut pieces) {
             // A compressed file that is cut must not look like one that is not.
             let cut = file.bytes > BEGINNING;

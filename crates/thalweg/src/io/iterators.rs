@@ -5,7 +5,7 @@ use super::portions::{Next, Share, Shared, Work};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Nanos;
 use crate::data::DecodeError;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Event, Push, Waker, push_numbers};
 use crate::metrics::Total;
 use crate::net::HostId;
@@ -123,6 +123,9 @@ struct Items<I> {
     since: Nanos,
 }
 
+/// How far an iterator was read, in checkpoints: as [`Reading`], and whether it has ended.
+type Position = (usize, usize, u64, bool);
+
 /// How far an iterator was read.
 #[derive(Clone, Copy, Default)]
 struct Reading {
@@ -154,15 +157,26 @@ where
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Items<I>> {
         let position = match cx.first_operator() {
-            Some(op) => cx.state::<(usize, usize, u64)>(op, "position", Redistribution::United),
+            Some(op) => cx.state::<Position>(op, "position", Redistribution::United),
             None => StateHandle::none(),
         };
-        let mut before = Vec::new();
-        position.restore(|(task, tasks, read): (usize, usize, u64)| {
-            before.push(Reading { task, tasks, read, to_skip: read });
+        let (mut before, mut ended) = (Vec::new(), Vec::new());
+        position.restore(|(task, tasks, read, has_ended): Position| {
+            let readings = if has_ended { &mut ended } else { &mut before };
+            readings.push(Reading { task, tasks, read, to_skip: read });
             Ok(())
         })?;
-        if before.is_empty() {
+        if cx.partitions.is_timed() && before.len() > cx.tasks {
+            let what = format!(
+                "with event time, the {} iterators that had not ended at the checkpoint need as many tasks, and there are {}: \
+                 each is in order for itself, and those that one task reads in turn would be late; more cores, or `--tasks`, \
+                 restore it",
+                before.len(),
+                cx.tasks,
+            );
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        if before.is_empty() && ended.is_empty() {
             before.extend((0..cx.tasks).map(|task| Reading {
                 task,
                 tasks: cx.tasks,
@@ -181,7 +195,9 @@ where
             (most == Some(least)).then(|| sum + (least as u64).saturating_sub(reading.read))
         });
         let (iter, reading) = others.pop_front().unwrap_or_default();
-        let ended = Vec::new();
+        if cx.task > 0 {
+            ended.clear();
+        }
         let (run, since) = (FIRST_RUN, cx.clock.now());
         Ok(Items { iter, reading, others, ended, position, count: 0, total, run, since })
     }
@@ -305,9 +321,14 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     fn save(&mut self, event: Event) {
         let Self { iter, reading, others, ended, position, .. } = self;
         position.save(event, |out| {
+            let mut add = |reading: &Reading, has_ended: bool| {
+                let position: Position = (reading.task, reading.tasks, reading.read, has_ended);
+                out.add(&position);
+            };
+            ended.iter().for_each(|reading| add(reading, true));
             let current = iter.is_some().then_some(&*reading);
-            let all = ended.iter().chain(current).chain(others.iter().map(|(_, reading)| reading));
-            all.for_each(|reading| out.add(&(reading.task, reading.tasks, reading.read)));
+            let others = others.iter().map(|(_, reading)| reading);
+            current.into_iter().chain(others).for_each(|reading| add(reading, event == Event::End));
         });
     }
 

@@ -74,7 +74,9 @@ impl<'a> TaskContext<'a> {
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
-        let Some(all) = self.checkpoints else { return StateHandle::none() };
+        if self.checkpoints.is_none() {
+            return StateHandle::none();
+        }
         // What the operator reads or writes, and how many, must be as before too.
         let op = &self.plan.operators[id];
         let details = op.details.to_string();
@@ -82,6 +84,27 @@ impl<'a> TaskContext<'a> {
             true => E::schema().to_string(),
             false => format!("{} of {} ({details})", E::schema(), op.kind),
         };
+        self.state_of_shape(id, name, redistribution, shape)
+    }
+
+    /// As [`state`](Self::state), of an operator that can go on with it whatever it is given.
+    pub(crate) fn state_for_any_details<E: Data>(
+        &self,
+        id: usize,
+        name: &str,
+        redistribution: Redistribution,
+    ) -> StateHandle {
+        self.state_of_shape(id, name, redistribution, E::schema().to_string())
+    }
+
+    fn state_of_shape(
+        &self,
+        id: usize,
+        name: &str,
+        redistribution: Redistribution,
+        shape: String,
+    ) -> StateHandle {
+        let Some(all) = self.checkpoints else { return StateHandle::none() };
         let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
         all.handle((self.op(id), state, shape), (self.task, self.tasks), redistribution)
     }

@@ -8,3 +8,5 @@ pub(crate) mod overflow;
 pub(crate) mod queue;
 pub(crate) mod repeats;
 pub(crate) mod replay_buffer;
+pub(crate) mod saved_keys;
+pub(crate) mod saved_watermark;

@@ -299,3 +299,18 @@ fn heap_is_counted() {
     assert_eq!(Box::new(word.clone()).heap_size(), size_of::<String>() + 7);
     assert!(HashMap::from([(1_u64, word)]).heap_size() >= 8 + size_of::<String>() + 7);
 }
+
+#[test]
+fn a_list_of_one_lies_in_place_again() {
+    use smallvec::SmallVec;
+    for list in [vec![], vec![7u64], vec![7, 8, 9]] {
+        let mut bytes = Vec::new();
+        let small = SmallVec::<[u64; 1]>::from_slice(&list);
+        Data::encode(&small, &mut bytes);
+        let mut expected = Vec::new();
+        Data::encode(&list, &mut expected);
+        assert_eq!(bytes, expected);
+        let again = <SmallVec<[u64; 1]> as Data>::decode(&mut &*bytes).unwrap();
+        assert_eq!((again.as_slice(), again.spilled()), (&*list, list.len() > 1));
+    }
+}

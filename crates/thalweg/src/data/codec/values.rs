@@ -1,6 +1,8 @@
 //! Implementations of [`Data`] for types of the language and its library.
 
 use super::*;
+use smallvec::SmallVec;
+use std::num::NonZeroU64;
 
 macro_rules! integers {
     ($($type:ty, $schema:ident, $word:expr, |$value:ident| $hash:expr;)*) => {$(
@@ -151,6 +153,8 @@ encoded_as! {
         |other| usize::try_from(other).map_err(|_| DecodeError::invalid("a usize of this machine"));
     isize as i64, Schema::I64, Some(|word| *word as u64), |value| value as i64,
         |other| isize::try_from(other).map_err(|_| DecodeError::invalid("an isize of this machine"));
+    NonZeroU64 as u64, Schema::U64, Some(|word| word.get()), |value| value.get(),
+        |other| NonZeroU64::new(other).ok_or(DecodeError::invalid("a number other than 0"));
     bool as u8, Schema::Bool, None, |value| u8::from(value), |other| match other {
         0 => Ok(false),
         1 => Ok(true),
@@ -410,6 +414,34 @@ impl<T: Data> Data for VecDeque<T> {
 
     fn heap_size(&self) -> usize {
         self.capacity() * size_of::<T>() + list_heap(self)
+    }
+}
+
+/// As a `Vec`, for what the engine keeps.
+#[doc(hidden)]
+impl<T: Data> Data for SmallVec<[T; 1]> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_varint(self.len() as u64, out);
+        T::encode_slice(self, out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let list = <Vec<T> as Data>::decode(input)?;
+        // One lies in place.
+        Ok(if list.len() <= 1 { list.into_iter().collect() } else { Self::from_vec(list) })
+    }
+
+    fn key_hash(&self) -> u64 {
+        T::hash_list(self, &[])
+    }
+
+    fn schema() -> Schema {
+        T::list_schema()
+    }
+
+    fn heap_size(&self) -> usize {
+        let own = if self.spilled() { self.capacity() * size_of::<T>() } else { 0 };
+        own + self.iter().map(T::heap_size).sum::<usize>()
     }
 }
 

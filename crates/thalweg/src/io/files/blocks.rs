@@ -145,7 +145,7 @@ impl ByteBlocks {
         self.head = 0;
         self.filled = 0;
         self.offset = self.reader.position();
-        self.end = if splittable || !is_whole(file, split) { split.end } else { u64::MAX };
+        self.end = split.text_end(file);
         self.at_end_of_file = false;
     }
 
@@ -359,10 +359,6 @@ impl ByteBlocks {
     fn place(&self) -> Place {
         Place::Offset(self.path().to_owned(), self.offset)
     }
-}
-
-fn is_whole(file: &InputFile, split: Split) -> bool {
-    split.start == 0 && split.end == file.bytes
 }
 
 fn open_split(file: &InputFile, split: Split) -> Result<FileReader> {

@@ -25,12 +25,15 @@ impl Split {
         self.end - self.start
     }
 
+    /// The offset in the file's text after the last byte; `u64::MAX` where it is not known, as of a whole compressed file.
+    pub(crate) fn text_end(self, file: &InputFile) -> u64 {
+        let is_whole = self.start == 0 && self.end == file.bytes;
+        if is_whole && !file.compression.is_splittable() { u64::MAX } else { self.end }
+    }
+
     /// Whether a line is read with this split that begins at this byte of the file's text.
     pub(crate) fn has_line(self, file: &InputFile, begins: u64) -> bool {
-        match file.compression.is_splittable() {
-            true => (self.start..self.end).contains(&begins),
-            false => self.start == 0,
-        }
+        (self.start..self.text_end(file)).contains(&begins)
     }
 
     /// Cuts a split that begins at the start of its file in two after `bytes` bytes, if it may have more.

@@ -28,13 +28,13 @@ use std::time::Duration;
 /// let tolerance = Duration::from_millis(5);
 /// assert_eq!(AsOf::next().within(tolerance).to_string(), "the next within 5ms");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Data)]
 pub struct AsOf {
     direction: Direction,
     tolerance: Option<i64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Data)]
 enum Direction {
     Latest,
     Next,
@@ -245,6 +245,7 @@ impl<F, O> Clone for InForce<F, O> {
 }
 
 /// The state of a key.
+#[derive(Data)]
 pub struct Known<A, B> {
     /// Left records that wait for a match.
     lefts: Timeline<A>,

@@ -33,7 +33,7 @@ use std::time::Duration;
 /// // Three seconds to one before it.
 /// assert_eq!(Interval::preceding(3 * second, second).to_string(), "-3s to -1s");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Data)]
 pub struct Interval {
     lower: i64,
     upper: i64,
@@ -274,6 +274,7 @@ struct Waiting<A> {
 }
 
 /// The records of a key that may still have partners.
+#[derive(Data)]
 pub struct Partners<A, B> {
     lefts: Timeline<Waiting<A>>,
     rights: Timeline<B>,

@@ -139,7 +139,7 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, X::KEEPS, "shorter intervals need less");
+        let keys = KeyedTimers::new(cx, self.op, X::KEEPS, "shorter intervals need less")?;
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }

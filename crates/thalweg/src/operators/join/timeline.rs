@@ -4,7 +4,7 @@
 //! more or less in order and are removed from the front. Where an insertion would move many others, as when a
 //! partition of a source is far behind the others, the deque becomes a tree, until it is empty again.
 
-use crate::data::Data;
+use crate::data::{Data, DecodeError, Schema};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::needs_drop;
 use std::ops::ControlFlow;
@@ -19,10 +19,35 @@ pub struct Timeline<V> {
     owned: usize,
 }
 
+#[derive(Data)]
 enum Records<V> {
     Row(VecDeque<(i64, V)>),
     /// By time and number; with the next number.
     Tree(BTreeMap<(i64, u64), V>, u64),
+}
+
+/// As its records: what they own depends on how they were made.
+impl<V: Data> Data for Timeline<V> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.records.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let records = Records::<V>::decode(input)?;
+        let owned = match &records {
+            Records::Row(row) => row.iter().map(|(_, value)| owned(value)).sum(),
+            Records::Tree(tree, _) => tree.values().map(owned).sum(),
+        };
+        Ok(Self { records, owned })
+    }
+
+    fn key_hash(&self) -> u64 {
+        self.records.key_hash()
+    }
+
+    fn schema() -> Schema {
+        Records::<V>::schema()
+    }
 }
 
 /// The progress of a visit. Valid as long as no record is added or removed.

@@ -2,6 +2,7 @@
 
 use super::partition::Placed;
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Ownable, Portable, Record, Wire};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
@@ -10,6 +11,7 @@ use crate::metrics::Report;
 use crate::plan::{Origin, Scope, TaskContext};
 use crate::state::{HeapEstimate, Timers};
 use crate::stream::{Chain, Stream};
+use crate::support::saved_watermark::SavedWatermark;
 use crate::time::{EventTime, Timestamp};
 use slab::Slab;
 use std::marker::PhantomData;
@@ -119,13 +121,27 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
+        let (saved_watermark, watermark) = SavedWatermark::new(cx, self.op)?;
+        let saved =
+            cx.state::<(PairOf<C::Item, G>, i64)>(self.op, "waiting", Redistribution::ByKey);
+        let mut waiting = Waiting::new(cx.fixed(self.op));
+        saved.restore_by_key(|hash, (record, at): (PairOf<C::Item, G>, i64)| {
+            if waiting.is_full() && !waiting.reserve() {
+                let what = "the records of the checkpoint that wait for the watermark do not fit into memory";
+                return Err(waiting.reservation.refused(what.to_owned()));
+            }
+            waiting.add(at, hash, record);
+            Ok(())
+        })?;
         let push = SortingPush {
             op: cx.op(self.op),
             keys: self.keys.clone(),
             tie: Arc::clone(&self.tie),
-            waiting: Waiting::new(cx.fixed(self.op)),
+            waiting,
+            saved,
+            saved_watermark,
             held: None,
-            watermark: None,
+            watermark,
             emitted: 0,
             late: 0,
             failed: false,
@@ -146,6 +162,8 @@ where
     keys: G,
     tie: Arc<F>,
     waiting: Waiting<PairOf<I, G>>,
+    saved: StateHandle,
+    saved_watermark: SavedWatermark,
     /// The event that is held back until everything before it has been emitted.
     held: Option<Event>,
     /// The last watermark that was passed on.
@@ -225,6 +243,17 @@ impl<V: Data> Waiting<V> {
             self.records.reserve_exact(more);
         }
         reserved
+    }
+
+    /// Calls `each` with all records that no watermark has passed: their times and hashes.
+    fn each(&mut self, mut each: impl FnMut(i64, u64, &V)) {
+        let records = &self.records;
+        self.times.retain(|at, place| {
+            if let Some((hash, record)) = records.get(*place) {
+                each(at, *hash, record);
+            }
+            true
+        });
     }
 
     #[inline(always)]
@@ -364,6 +393,16 @@ where
             guard(op, || waiting.clear());
         }
         self.held = None;
+        self.saved_watermark.save(event, true, self.watermark);
+        let waiting = &mut self.waiting;
+        self.saved.save(event, |out| {
+            waiting.each(|at, hash, record| {
+                out.add_by_key(hash, |bytes| {
+                    record.encode(bytes);
+                    at.encode(bytes);
+                });
+            });
+        });
         match event {
             Event::Watermark(at) => self.watermark = self.watermark.max(Some(at)),
             Event::Round(_) => {

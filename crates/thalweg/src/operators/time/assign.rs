@@ -10,6 +10,7 @@ use crate::flow::{Depth, Epoch, Event, Flow, Op, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
+use crate::support::saved_watermark::SavedWatermark;
 use crate::time::{Timestamp, Untimed};
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -111,8 +112,11 @@ where
             drift.join(cx, self.op)?;
         }
         cx.partitions.expect_watermarks();
+        let (saved, before) = SavedWatermark::new(cx, self.op)?;
         let push = AssignPush {
             task: cx.task,
+            saved,
+            before,
             drift,
             partitions: Arc::clone(cx.partitions),
             partition: None,
@@ -152,6 +156,9 @@ const MOST: usize = 4096;
 /// Assigns timestamps in a running task, and emits watermarks.
 pub struct AssignPush<I: ?Sized, F, G, N> {
     task: usize,
+    saved: SavedWatermark,
+    /// The watermark of the checkpoint that the job began with. It is sent before all else.
+    before: Option<Timestamp>,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
     /// The partition of the current records, if the source reports partitions.
@@ -268,6 +275,12 @@ where
         if !self.settled {
             return flow;
         }
+        if let Some(at) = self.before.take() {
+            (self.said, self.settled) = (Some(at), false);
+            self.tell();
+            self.next.event(Event::Watermark(at));
+            return Flow::Busy;
+        }
         if std::mem::take(&mut self.fresh) > 0 {
             self.quiet_since = None;
             self.batches += 1;
@@ -306,6 +319,9 @@ where
             Event::Barrier(epoch) => self.epoch = epoch,
             Event::Watermark(_) | Event::Idle => {}
         }
+        // What is known of files that are read in pieces is known again when the rest is read.
+        let own = if self.partition.is_none() { watermark_of(&self.generator) } else { None };
+        self.saved.save(event, !self.idle, own.max(self.said).max(self.before));
         self.next.event(event);
     }
 

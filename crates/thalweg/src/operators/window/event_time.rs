@@ -34,6 +34,8 @@ pub struct EventTimeWindow<E = AtEnd> {
     offset: Duration,
     lateness: Duration,
     early: E,
+    /// Whether their time is that of the clock.
+    by_clock: bool,
 }
 
 /// Windows emit no result before they end; see [`EventTimeWindow::early`].
@@ -54,7 +56,7 @@ impl EventTimeWindow {
     /// A size or slide of less than a microsecond is refused at the job's start.
     pub fn sliding(size: Duration, slide: Duration) -> Self {
         let (offset, lateness) = (Duration::ZERO, Duration::ZERO);
-        Self { size, slide, offset, lateness, early: AtEnd }
+        Self { size, slide, offset, lateness, early: AtEnd, by_clock: false }
     }
 
     /// Emits results also before windows end: after a number of records, or at an interval. Their
@@ -92,8 +94,8 @@ impl EventTimeWindow {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn early(self, early: Early) -> EventTimeWindow<Early> {
-        let Self { size, slide, offset, lateness, early: AtEnd } = self;
-        EventTimeWindow { size, slide, offset, lateness, early }
+        let Self { size, slide, offset, lateness, early: AtEnd, by_clock } = self;
+        EventTimeWindow { size, slide, offset, lateness, early, by_clock }
     }
 }
 
@@ -140,7 +142,13 @@ impl<E: Earliness> EventTimeWindow<E> {
             return Err(fault);
         }
         let frames = Frames::new(size, slide, micros(self.offset));
+        let frames = if self.by_clock { frames.by_clock() } else { frames };
         Ok(frames.with_lateness(micros(self.lateness)))
+    }
+
+    /// The same windows, of the clock's time.
+    pub(super) fn by_clock(self) -> Self {
+        Self { by_clock: true, ..self }
     }
 
     /// The bounds of the windows; arbitrary ones if the definition is invalid, since the job is refused then.

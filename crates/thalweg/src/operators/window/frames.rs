@@ -30,6 +30,8 @@ pub struct Frames {
     lateness: i64,
     /// The amount that is added to slice numbers counted from the first window.
     shift: i64,
+    /// Whether their time is that of the clock, by which no record is late.
+    by_clock: bool,
 }
 
 /// The number of a slice. Slices without a window have numbers too. Each record that is sent carries one, so the
@@ -46,12 +48,22 @@ impl Frames {
         let (offset, rest) = (offset.rem_euclid(slide), size % slide);
         // Slices of a microsecond need every number there is, so they are numbered as timestamps are.
         let shift = i64::from(slide == 2 && rest == 1 && offset == 1);
-        Self { size, slide, offset, whole: size / slide, rest, lateness: 0, shift }
+        Self { size, slide, offset, whole: size / slide, rest, lateness: 0, shift, by_clock: false }
     }
 
     /// The same windows, accepting records for `lateness` after their ends.
     pub(super) fn with_lateness(self, lateness: i64) -> Self {
         Self { lateness, ..self }
+    }
+
+    /// The same windows, of the clock's time.
+    pub(super) fn by_clock(self) -> Self {
+        Self { by_clock: true, ..self }
+    }
+
+    /// Whether no record is late, and nothing is kept of a window that has ended.
+    pub(super) fn forgets_what_has_ended(&self) -> bool {
+        self.by_clock && self.is_one_slice() && !self.allows_lateness()
     }
 
     /// Whether windows accept records after their ends.

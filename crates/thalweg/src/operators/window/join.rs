@@ -104,7 +104,7 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
             let value = f(&key, left, right);
             (key, pane_of.with(value))
         };
-        KeyedStream::from_parts(panes.map_as(origin, each), FirstOf)
+        KeyedStream::from_parts(panes.map_as(Origin { kind: "map", ..origin }, each), FirstOf)
     }
 
     /// Joins every pair of values that the two streams have for a key in a window.

@@ -11,6 +11,7 @@ use crate::metrics::Report;
 use crate::operators::keyed::{KeyedStream, Plain};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
+use crate::support::saved_watermark::SavedWatermark;
 use crate::time::{EventTime, Timestamp};
 
 /// The windows of the punctual records, and the side output.
@@ -106,7 +107,8 @@ where
         let late = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(cx.task));
         let frames = self.frames;
         let ends = Forked((next, late));
-        self.prev.attach(cx, PunctualPush { op, frames, passed: None, gone: 0, kept: 0, ends })
+        let (saved, passed) = SavedWatermark::new(cx, self.op)?;
+        self.prev.attach(cx, PunctualPush { op, frames, saved, passed, gone: 0, kept: 0, ends })
     }
 }
 
@@ -123,6 +125,7 @@ where
     passed: Option<Timestamp>,
     gone: u64,
     kept: u64,
+    saved: SavedWatermark,
     /// The destinations of punctual records and of late ones.
     ends: Forked<(N, Outlet<G::Record, T, RoundRobin>)>,
 }
@@ -181,6 +184,7 @@ where
             Event::Round(_) => self.passed = None,
             Event::Idle | Event::Partition(_) | Event::Barrier(_) | Event::End => {}
         }
+        self.saved.save(event, true, self.passed);
         self.ends.event(event);
     }
 

@@ -63,7 +63,7 @@ impl ProcessingTimeWindow {
     ///
     /// A size of less than a microsecond is refused at the job's start.
     pub fn tumbling(size: Duration) -> Self {
-        Self(EventTimeWindow::tumbling(size))
+        Self(EventTimeWindow::tumbling(size).by_clock())
     }
 
     /// Windows of `size`, one of which begins every `slide`. With a slide greater than the size, the records
@@ -71,7 +71,7 @@ impl ProcessingTimeWindow {
     ///
     /// A size or slide of less than a microsecond is refused at the job's start.
     pub fn sliding(size: Duration, slide: Duration) -> Self {
-        Self(EventTimeWindow::sliding(size, slide))
+        Self(EventTimeWindow::sliding(size, slide).by_clock())
     }
 
     /// Emits results also before windows end, like [`EventTimeWindow::early`](super::EventTimeWindow::early).

@@ -10,6 +10,7 @@ use crate::data::Data;
 use std::mem::needs_drop;
 
 /// The state of one key in the slices of the next window.
+#[derive(Data)]
 pub(super) enum Rolling<S> {
     /// The sum, and the number of slices in it.
     Sum(Option<S>, u32),
@@ -103,6 +104,7 @@ impl<S: Clone> Rolling<S> {
     }
 }
 
+#[derive(Data)]
 pub(super) struct Stacks<S> {
     /// Each slice with the aggregate of it and all later ones in the front; the earliest is last.
     front: Vec<(SliceId, S)>,

@@ -90,6 +90,13 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
             .for_each(|(slice, table)| each(slice, table));
     }
 
+    /// Calls a closure with all tables, in the order of their slices.
+    pub(super) fn each(&self, mut each: impl FnMut(I, &GroupTable<K, S>)) {
+        let tables =
+            self.tables.iter().filter_map(|(slice, table)| Some((*slice, table.as_ref()?)));
+        tables.for_each(|(slice, table)| each(slice, table));
+    }
+
     /// Removes the first table if its slice is this one or an earlier one.
     pub(super) fn take_until(&mut self, slice: I) -> Option<(I, GroupTable<K, S>)> {
         if self.first()? > slice {

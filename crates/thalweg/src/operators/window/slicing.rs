@@ -21,6 +21,7 @@ use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate};
 use crate::stream::Chain;
+use crate::support::saved_watermark::SavedWatermark;
 use crate::time::{EventTime, Timestamp};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -54,6 +55,7 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
+        let (saved, passed) = SavedWatermark::new(cx, self.op)?;
         let push = SlicingPush {
             op: cx.op(self.op),
             keys: self.keys.clone(),
@@ -65,7 +67,9 @@ where
             weighed: HeapEstimate::new(),
             current: Current::NOWHERE,
             open: None,
-            closed: None,
+            closed: passed.and_then(|at| self.frames.last_closed(at)),
+            saved,
+            passed,
             sending: VecDeque::new(),
             held: None,
             waiting: PartialBatch::default(),
@@ -139,6 +143,9 @@ pub struct SlicingPush<I: Record + ?Sized, T, G: KeyBy<I>, A: Combine<G::Value>,
     open: Option<GroupTable<G::Key, A::State>>,
     /// The last slice whose end the task's own watermark has passed.
     closed: Option<SliceId>,
+    /// The last watermark, and its place in checkpoints; all else has been sent at a barrier.
+    passed: Option<Timestamp>,
+    saved: SavedWatermark,
     /// The tables being sent.
     sending: VecDeque<(SliceId, Drain<G::Key, A::State>)>,
     /// An event that waits until everything before it is sent.
@@ -367,6 +374,7 @@ where
             Event::Watermark(at) => {
                 let closed = self.frames.last_closed(at);
                 self.closed = self.closed.max(closed);
+                self.passed = self.passed.max(Some(at));
                 closed
             }
             Event::Idle | Event::Partition(_) => None,
@@ -460,6 +468,7 @@ where
             };
             if !self.close(event) {
                 self.held = None;
+                self.saved.save(event, true, self.passed);
                 self.next.event(event);
             }
         }

@@ -1,12 +1,16 @@
 //! The table of keys, their timers, and the memory of both.
 
 use super::{Armed, Clocks, Firing, TimedState, TimerClock, TimerPolicy};
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Clock, Nanos};
 use crate::data::{Key, Portable};
+use crate::error::{Error, Result};
 use crate::flow::{Event, Op};
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate, Known, Timers};
+use crate::support::saved_keys::{restore_keys, save_key};
+use crate::support::saved_watermark::SavedWatermark;
 use crate::time::Timestamp;
 
 /// What a timer carries: the hash of its key and the ticket of its arming.
@@ -51,6 +55,13 @@ pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
     ended: bool,
     /// At the end, the position of the next key in the table.
     ending: usize,
+    saved: Saved,
+}
+
+/// The places of the table and the watermark in checkpoints.
+struct Saved {
+    table: StateHandle,
+    watermark: SavedWatermark,
 }
 
 /// Totals over all keys.
@@ -131,15 +142,31 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
 }
 
 impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
-    /// Creates an empty table. When memory is short, the error message begins with `what` is kept, in the plural, and
-    /// ends with `hint`, what would need less.
+    /// Creates a table, which is empty unless the job goes on from a checkpoint. When memory is short, the error message
+    /// begins with `what` is kept, in the plural, and ends with `hint`, what would need less.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint cannot be read, or what is kept there does not fit into memory.
     pub(crate) fn new(
         cx: &TaskContext<'_>,
         op: usize,
         what: &'static str,
         hint: &'static str,
-    ) -> Self {
-        Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), (what, hint))
+    ) -> Result<Self> {
+        let (watermark, before) = SavedWatermark::new(cx, op)?;
+        let table = cx.state::<(K::Owned, S)>(op, "keys", Redistribution::ByKey);
+        let mut keys = Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), (what, hint));
+        keys.watermark = before;
+        restore_keys::<K, S>(&table, |hash, key, state| {
+            let Some(visit) = keys.visit(hash, key, || state) else {
+                return Err(keys.lack_of_memory());
+            };
+            visit.leave(hash);
+            Ok(())
+        })?;
+        keys.saved = Saved { table, watermark };
+        Ok(keys)
     }
 
     fn of(
@@ -161,7 +188,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             failed: false,
         };
         let table = GroupTable::new();
-        Self { table, accounts, clock, held: None, watermark: None, ended: false, ending: 0 }
+        let saved = Saved { table: StateHandle::none(), watermark: SavedWatermark::none() };
+        Self { table, accounts, clock, held: None, watermark: None, ended: false, ending: 0, saved }
     }
 
     pub(crate) fn op(&self) -> &Op {
@@ -234,11 +262,25 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// Releases the held event: everything that is due before it is done.
     pub(super) fn release(&mut self) {
+        if let Some(event) = self.held {
+            self.save(event);
+        }
         match self.held.take() {
             Some(Event::Watermark(at)) => self.watermark = self.watermark.max(Some(at)),
             Some(Event::Round(_)) => self.clear(),
             _ => {}
         }
+    }
+
+    fn save(&self, event: Event) {
+        let Self { table, watermark, ended, saved, .. } = self;
+        saved.watermark.save(event, true, *watermark);
+        saved.table.save(event, |out| {
+            // No record needs them any more at the end.
+            if !ended {
+                table.for_each(|key, slot| save_key(key, out, |bytes| slot.state.encode(bytes)));
+            }
+        });
     }
 
     /// Removes every key, for the next round of a loop.
@@ -418,16 +460,19 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.accounts.reservation.try_resize(bytes) {
             return true;
         }
-        let Accounts { op, words: (what, hint), live, reservation, failed, .. } =
-            &mut self.accounts;
-        *failed = true;
+        self.accounts.failed = true;
+        self.accounts.op.fail(self.lack_of_memory());
+        false
+    }
+
+    fn lack_of_memory(&self) -> Error {
+        let Accounts { words: (what, hint), live, reservation, .. } = &self.accounts;
         let what = format!(
             "{what} of the {live} keys of one of its tasks are more than the memory budget of {} bytes has room for, and they \
              do not go to disk; {hint}",
             reservation.pool().limit(),
         );
-        op.fail(reservation.refused(what));
-        false
+        reservation.refused(what)
     }
 }
 

@@ -46,6 +46,11 @@
 //! every key, if the policy [requests it](TimerPolicy::ENDS). After a round of a loop the table and the timers are
 //! empty again.
 //!
+//! # Checkpoints
+//!
+//! At a barrier, when everything that is due before it is done, the states are saved with their keys, and the watermark.
+//! Timers are derived from the states, and are armed again when these are restored.
+//!
 //! # Memory
 //!
 //! One reservation covers the table, the timers, the bytes that states report ([`TimedState::heap`], compared before
@@ -58,7 +63,7 @@ mod keys;
 pub(crate) use keys::{KeyedTimers, processing};
 
 use crate::clock::Nanos;
-use crate::data::{Key, Record};
+use crate::data::{Data, Key, Record};
 use crate::flow::{CHUNK, Event, Flow, Pipe, Push};
 use crate::metrics::Report;
 use crate::state::HeapEstimate;
@@ -66,7 +71,7 @@ use crate::time::{Time, Timestamp};
 use std::marker::PhantomData;
 
 /// The clock that a timer follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Data)]
 pub enum TimerClock {
     /// Event time: watermarks, in microseconds.
     Event,
@@ -141,8 +146,8 @@ pub struct Armed {
     ticket: u64,
 }
 
-/// The state of a key, with the times at which it is due.
-pub trait TimedState: Send + 'static {
+/// The state of a key, with the times at which it is due. It is saved in checkpoints as it is encoded.
+pub trait TimedState: Data {
     /// The clocks by which the key can be due.
     type Clocks: Clocks;
     /// The type of the payloads that are measured from time to time; `()` if there are none.

@@ -17,7 +17,7 @@ pub enum Timer {
 }
 
 /// A timer in the form in which it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Data)]
 pub struct Due {
     pub(super) clock: TimerClock,
     pub(super) at: i64,

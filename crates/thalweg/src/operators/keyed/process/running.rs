@@ -61,7 +61,7 @@ where
             came: Timestamp::MIN,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the states and timers", HINT);
+        let keys = KeyedTimers::new(cx, self.op, "the states and timers", HINT)?;
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
@@ -70,6 +70,7 @@ where
 const HINT: &str = "keys that `clear` forgets, in a timer for instance, need less";
 
 /// The state and the timers of a key.
+#[derive(Data)]
 pub struct KeyState<S> {
     state: Option<S>,
     timers: KeyTimers,

@@ -79,7 +79,7 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the windows", HINT);
+        let keys = KeyedTimers::new(cx, self.op, "the windows", HINT)?;
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }

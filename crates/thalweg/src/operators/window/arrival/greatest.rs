@@ -1,10 +1,12 @@
 //! The greatest of the last times, as times enter and leave.
 
+use crate::data::Data;
 use crate::time::Time;
 use std::collections::VecDeque;
 
 /// The times of records or slices with ascending numbers: a monotonic queue that keeps only times greater than
 /// all later ones, so that the first is the greatest.
+#[derive(Data)]
 pub(super) struct Greatest<T> {
     times: VecDeque<(i64, T)>,
 }

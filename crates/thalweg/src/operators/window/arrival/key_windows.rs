@@ -111,6 +111,7 @@ impl Now<'_> {
 }
 
 /// A running aggregate, with the greatest time of its values.
+#[derive(Data)]
 pub struct Running<S, T> {
     pub(super) state: S,
     pub(super) time: T,

@@ -38,6 +38,7 @@ impl<A, E: Copy> Clone for Sliced<A, E> {
 }
 
 /// The state of a key.
+#[derive(Data)]
 pub struct Slices<S, T, C: Counts> {
     /// The number of values that have arrived.
     arrived: u64,
@@ -75,6 +76,7 @@ impl<S: Data, T: Time, C: Counts> TimedState for Slices<S, T, C> {
     }
 }
 
+#[derive(Data)]
 struct Full<S, T, C> {
     rolling: Rolling<(S, T)>,
     /// The states that are to be subtracted again, or that early results are combined from.

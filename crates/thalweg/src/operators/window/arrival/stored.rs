@@ -69,6 +69,7 @@ impl<A, E: Copy> Clone for Stored<A, E> {
 }
 
 /// The state of a key.
+#[derive(Data)]
 pub struct Values<O, S, T, C: Counts> {
     /// The number of values that have arrived.
     arrived: u64,
@@ -107,6 +108,7 @@ impl<O: Data, S: Data, T: Time, C: Counts> TimedState for Values<O, S, T, C> {
     }
 }
 
+#[derive(Data)]
 struct Queue<O, T, C> {
     values: VecDeque<O>,
     times: Greatest<T>,

@@ -240,6 +240,7 @@ impl<V: ?Sized, A, F, E: Copy> Clone for Transacted<V, A, F, E> {
 }
 
 /// The state of a key.
+#[derive(Data)]
 pub struct Open<S, T, C: Counts> {
     /// The number of values that have arrived.
     arrived: u64,

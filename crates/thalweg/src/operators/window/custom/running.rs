@@ -109,7 +109,7 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the windows and timers", HINT);
+        let keys = KeyedTimers::new(cx, self.op, "the windows and timers", HINT)?;
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }
@@ -119,7 +119,8 @@ const HINT: &str =
     "shorter windows, or a smaller state (as of a count, in place of a list), need less";
 
 /// The state of a key.
-pub struct KeyWindows<S, B, A, T, C: Counts> {
+#[derive(Data)]
+pub struct KeyWindows<S, B: Ord, A, T, C: Counts> {
     own: S,
     windows: SmallMap<B, Open<A, T, C>>,
     /// Timers that the handler has set.
@@ -136,6 +137,7 @@ pub struct KeyWindows<S, B, A, T, C: Counts> {
 }
 
 /// A window that is open.
+#[derive(Data)]
 struct Open<A, T, C> {
     state: A,
     /// For early results.
@@ -148,7 +150,7 @@ struct Open<A, T, C> {
 
 /// The heap memory of a state. It is measured again only after the number of changes has grown by about a
 /// quarter, since measuring a list traverses it.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Data)]
 struct Weight {
     changes: u64,
     bytes: usize,
@@ -167,10 +169,10 @@ impl Weight {
 
 impl<S, B, A, T, C> TimedState for KeyWindows<S, B, A, T, C>
 where
-    S: Send + 'static,
-    B: Ord + Send + 'static,
-    A: Send + 'static,
-    T: Send + 'static,
+    S: Data,
+    B: Data + Ord,
+    A: Data,
+    T: Data,
     C: Counts,
 {
     type Clocks = C::Clocks<EventClock>;

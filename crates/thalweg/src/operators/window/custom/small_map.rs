@@ -1,5 +1,6 @@
 //! An ordered map for each key, which nearly always has one or two entries.
 
+use crate::data::Data;
 use std::collections::BTreeMap;
 
 /// The most entries of a row.
@@ -7,7 +8,8 @@ const ROW: usize = 16;
 
 /// An ordered map: a sorted vector without spare capacity for a few entries, and a tree for many, until it is
 /// empty again.
-pub(super) enum SmallMap<B, V> {
+#[derive(Data)]
+pub(super) enum SmallMap<B: Ord, V> {
     Row(Vec<(B, V)>),
     Tree(BTreeMap<B, V>),
 }

@@ -4,6 +4,7 @@
 
 use super::{Early, Ticks};
 use crate::clock::Clock;
+use crate::data::Data;
 use crate::operators::window::event_time::{AtEnd, Earliness};
 use crate::plan::TaskContext;
 use crate::support::keyed_timers::{BothClocks, Clocks, TimerClock, processing};
@@ -57,7 +58,7 @@ impl<S: Clone> EarlyStates<S> for Early {
 }
 
 /// The counts of a window.
-pub trait Counts: Send + 'static {
+pub trait Counts: Data {
     /// The clocks of a key's timers, if those of its windows are `C`.
     #[doc(hidden)]
     type Clocks<C: Clocks>: Clocks;
@@ -102,7 +103,7 @@ impl Counts for () {
 }
 
 /// The number of records that were in no result, and the number of the last result.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Data)]
 pub struct Progress {
     fresh: u64,
     results: u32,
@@ -134,7 +135,7 @@ impl Counts for Progress {
 }
 
 /// When results are due by the engine's clock; `i64::MAX` if none are.
-pub trait Tick: Default + Send + 'static {
+pub trait Tick: Data + Default {
     /// The time.
     fn get(&self) -> i64;
 
@@ -161,7 +162,7 @@ impl Tick for () {
 }
 
 /// At a time of its own.
-#[derive(Debug)]
+#[derive(Debug, Data)]
 pub struct At(i64);
 
 impl Default for At {

@@ -8,7 +8,7 @@
 use super::feed::Feed;
 use super::open::Windows;
 use crate::clock::{Clock, Nanos};
-use crate::data::{Key, Record};
+use crate::data::{Data, Key, Record};
 use crate::flow::{guard, guard_key};
 use crate::operators::window::early::{Early, Ticks};
 use crate::operators::window::frames::{SliceId, WindowId};
@@ -30,11 +30,11 @@ pub(super) struct Earlies<K: Key + ?Sized, S> {
     /// Whether the tick has passed.
     come: bool,
     /// The counts of each key of an open window.
-    had: Slices<K, Had, WindowId>,
+    pub(super) had: Slices<K, Had, WindowId>,
     /// The slices that have changed since the last results.
-    changed: Changed<K>,
+    pub(super) changed: Changed<K>,
     /// The bytes of the lists in `changed`.
-    heap: usize,
+    pub(super) heap: usize,
     /// Windows whose results are due, each with the number of the result.
     pub(super) due: Vec<(WindowId, u32)>,
     /// The states of a key in the slices of those windows.
@@ -42,8 +42,8 @@ pub(super) struct Earlies<K: Key + ?Sized, S> {
 }
 
 /// The counts of a key in a window.
-#[derive(Clone, Copy, Default)]
-struct Had {
+#[derive(Clone, Copy, Default, Data)]
+pub(super) struct Had {
     /// Records, if results depend on their number.
     records: u64,
     results: u32,

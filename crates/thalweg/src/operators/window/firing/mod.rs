@@ -18,6 +18,7 @@
 mod early;
 mod feed;
 mod open;
+mod saved;
 
 use super::early::Early;
 use super::frames::{Frames, WindowId};
@@ -32,6 +33,7 @@ use crate::stream::Chain;
 use crate::time::{EventTime, Timestamp};
 use early::Earlies;
 use open::{Phase, Windows};
+use saved::SavedWindows;
 use std::marker::PhantomData;
 
 pub use feed::{Feed, Parts, Values};
@@ -63,12 +65,13 @@ where
         N: Push<Self::Item, C::Time> + 'static,
     {
         let feed = self.feed.clone();
-        self.prev.attach(cx, FiringPush::new(cx, self.op, feed, self.frames, self.early, next))
+        self.prev.attach(cx, FiringPush::new(cx, self.op, feed, self.frames, self.early, next)?)
     }
 }
 
 /// Windows in a running task.
 pub struct FiringPush<I: Record + ?Sized, T, F: Feed<I>, N, const EARLY: bool> {
+    saved: SavedWindows,
     windows: Windows<I, F>,
     early: Earlies<F::Key, F::State>,
     phase: Phase<F::Key, F::State>,
@@ -88,7 +91,11 @@ where
     F: Feed<I>,
     N: Push<Row<I, F>, T>,
 {
-    /// Creates the windows of a task.
+    /// Creates the windows of a task: those of the checkpoint, if the job goes on from one.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint cannot be restored.
     pub(super) fn new(
         cx: &TaskContext<'_>,
         op: usize,
@@ -96,11 +103,12 @@ where
         frames: Frames,
         early: Option<Early>,
         next: N,
-    ) -> Self {
-        let windows = Windows::new(cx, cx.op(op), feed, frames, EARLY);
-        let (early, phase) = (Earlies::new(cx, early), Phase::Taking);
+    ) -> Result<Self> {
+        let mut windows = Windows::new(cx, cx.op(op), feed, frames, EARLY);
+        let (mut early, phase) = (Earlies::new(cx, early), Phase::Taking);
+        let saved = SavedWindows::new(cx, &mut windows, &mut early, EARLY)?;
         let (held, until, emitted) = (None, None, 0);
-        Self { windows, early, phase, held, until, emitted, next, types: PhantomData }
+        Ok(Self { saved, windows, early, phase, held, until, emitted, next, types: PhantomData })
     }
 
     /// The next operator, to which results are pushed.
@@ -340,6 +348,7 @@ where
                 self.until = None;
             }
             self.held = None;
+            self.saved.save(event, &self.windows, &self.early);
             self.next.event(event);
         }
     }

@@ -67,7 +67,7 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// The last slice of the last window that was emitted.
     pub(super) entered_until: Option<SliceId>,
     /// The last window that accepts no more records.
-    over: Option<WindowId>,
+    pub(super) over: Option<WindowId>,
     /// Slices of emitted windows that still accept records.
     pub(super) kept: Slices<F::Key, F::State>,
     /// Updates of the slices in `kept` since the last batch.
@@ -75,13 +75,13 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// The keys of each window that have to be emitted again.
     changed: Slices<F::Key, (), WindowId>,
     /// The number of times that each key of a window was emitted again.
-    updates: Slices<F::Key, u32, WindowId>,
+    pub(super) updates: Slices<F::Key, u32, WindowId>,
     /// Whether slices are kept after their windows were emitted.
-    keeps: bool,
+    pub(super) keeps: bool,
     /// Heap memory of the states of slices.
     pub(super) weighed: HeapEstimate<F::State>,
     /// Memory of the rolling aggregates, apart from the table.
-    rolled: HeapEstimate<Rolling<F::State>>,
+    pub(super) rolled: HeapEstimate<Rolling<F::State>>,
     /// Bytes that early results use for these windows.
     beside: usize,
     reservation: Reservation,
@@ -440,11 +440,16 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             }
         }
         if !entered.is_empty() {
-            self.entered_bytes += entered.bytes();
-            let at = self.entered.partition_point(|(other, _)| *other <= slice);
-            self.entered.insert(at, (slice, entered));
+            self.has_entered(slice, entered);
         }
         left
+    }
+
+    /// Keeps states of a slice that are in the rolling aggregates, to be subtracted again.
+    pub(super) fn has_entered(&mut self, slice: SliceId, entered: PartialBatch<F::Key, F::State>) {
+        self.entered_bytes += entered.bytes();
+        let at = self.entered.partition_point(|(other, _)| *other <= slice);
+        self.entered.insert(at, (slice, entered));
     }
 
     /// After a window was emitted, subtracts some of the keys that the next one does not contain; returns

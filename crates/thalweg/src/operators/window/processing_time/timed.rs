@@ -179,7 +179,7 @@ where
     {
         let redated = Redated { held: VecDeque::new(), watermark: None, idle: false, next };
         let windows =
-            FiringPush::new(cx, self.op, self.feed.clone(), self.frames, self.early, redated);
+            FiringPush::new(cx, self.op, self.feed.clone(), self.frames, self.early, redated)?;
         let clocked = ClockedPush::new(cx, self.frames, windows);
         self.prev.attach(cx, TimedPush { frames: self.frames, clocked })
     }

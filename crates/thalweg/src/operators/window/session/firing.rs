@@ -65,7 +65,7 @@ where
             ends: Forked((next, self.late.exit(cx, self.op))),
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the open sessions", HINT);
+        let keys = KeyedTimers::new(cx, self.op, "the open sessions", HINT)?;
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }

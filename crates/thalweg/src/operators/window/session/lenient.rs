@@ -5,6 +5,7 @@
 //! extended beyond the watermark is open again, and emits a result at its end like any other.
 
 use super::early::{EarlySessions, Had};
+use crate::data::Data;
 use crate::operators::window::early::{At, Counts, Early, EarlyStates};
 use crate::operators::window::event_time::Earliness;
 use crate::support::keyed_timers::{BothClocks, Clocks};
@@ -44,7 +45,7 @@ impl<S: Clone, E: EarlySessions<S>> EarlyStates<S> for Lenient<E> {
 }
 
 /// The state of a session for late records.
-#[derive(Debug)]
+#[derive(Debug, Data)]
 pub struct Lenience {
     lateness: i64,
     /// Whether it has emitted its result at its end, or ended before it was created.
@@ -76,7 +77,7 @@ impl Lenience {
 }
 
 /// The counts of a session that accepts late records.
-#[derive(Debug)]
+#[derive(Debug, Data)]
 pub struct HadLate<H> {
     early: H,
     lenience: Lenience,

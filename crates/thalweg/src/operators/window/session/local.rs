@@ -28,6 +28,7 @@ use crate::operators::keyed::KeyBy;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate};
 use crate::stream::Chain;
+use crate::support::saved_watermark::SavedWatermark;
 use crate::time::{EventTime, Timestamp};
 use std::marker::PhantomData;
 use std::mem;
@@ -64,13 +65,16 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
+        let (saved, passed) = SavedWatermark::new(cx, self.op)?;
+        let watermark = passed.map_or(i64::MIN, Timestamp::as_micros);
         let push = SessionPartsPush {
+            saved,
             op: cx.op(self.op),
             keys: self.keys.clone(),
             gap: self.gap.clone(),
             aggregate: Arc::clone(&self.aggregate),
-            merged_from: i64::MIN,
-            watermark: i64::MIN,
+            merged_from: watermark,
+            watermark,
             was_idle: false,
             table: GroupTable::new(),
             weighed: HeapEstimate::new(),
@@ -168,6 +172,7 @@ where
     keys: G,
     gap: F,
     aggregate: Arc<A>,
+    saved: SavedWatermark,
     /// Records before this time are sent by themselves.
     merged_from: i64,
     /// The last watermark, which may still wait.
@@ -339,6 +344,8 @@ where
             Event::Partition(_) | Event::Barrier(_) | Event::End => {}
         }
         self.find_way();
+        let passed = (self.watermark > i64::MIN).then(|| Timestamp::from_micros(self.watermark));
+        self.saved.save(event, !self.was_idle, passed);
         self.next.event(event);
         mem::swap(&mut self.waiting, &mut self.behind);
     }

@@ -51,7 +51,7 @@ where
             next,
             types: PhantomData,
         };
-        let keys = KeyedTimers::new(cx, self.op, "the open sessions", HINT);
+        let keys = KeyedTimers::new(cx, self.op, "the open sessions", HINT)?;
         self.prev.attach(cx, TimerPush::new(keys, policy))
     }
 }

@@ -11,7 +11,7 @@ use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
 use smallvec::SmallVec;
 
 /// One session.
-#[derive(Debug)]
+#[derive(Debug, Data)]
 pub struct Open<S> {
     /// The time of its first record.
     pub(super) first: i64,
@@ -24,6 +24,7 @@ pub struct Open<S> {
 ///
 /// With many keys, each record waits for the cache lines of its key. So this is kept small: with an ordinary key, timer
 /// and count, sessions that have results only at their end occupy 56 bytes.
+#[derive(Data)]
 pub struct Sessions<S, K> {
     /// When results are due by the clock, early ones or those of late records.
     pub(super) tick: K,

@@ -8,7 +8,7 @@ use crate::memory::MemoryPool;
 use std::sync::Arc;
 
 /// Numbers that are each due at their own time, by either clock.
-#[derive(Default)]
+#[derive(Default, Data)]
 struct Numbers([Vec<i64>; 2]);
 
 impl TimedState for Numbers {

@@ -52,6 +52,7 @@ type Local<A> = SessionPartsPush<
 
 fn local<A: Combine<u64>>(aggregate: A) -> Local<A> {
     SessionPartsPush {
+        saved: SavedWatermark::none(),
         op: Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default())),
         keys: FirstOf,
         gap: FixedGap { micros: GAP },

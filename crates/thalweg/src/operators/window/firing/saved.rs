@@ -1,0 +1,284 @@
+//! Windows in checkpoints: what a task holds of them when a barrier has passed, and everything before it is emitted.
+
+use super::early::{Earlies, Had};
+use super::feed::Feed;
+use super::open::Windows;
+use crate::checkpoint::{Redistribution, StateHandle};
+use crate::data::{Data, Key, Portable, Record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::PartialBatch;
+use crate::flow::{CHUNK, Event};
+use crate::operators::window::frames::{SliceId, WindowId};
+use crate::operators::window::rolling::Rolling;
+use crate::operators::window::slices::Slices;
+use crate::plan::TaskContext;
+use crate::support::saved_keys::{restore_keys, save_key};
+use std::collections::BTreeMap;
+
+/// The states of windows in a task. Those that windows of this kind never have are empty.
+pub(super) struct SavedWindows {
+    task: usize,
+    reached: StateHandle,
+    coming: StateHandle,
+    kept: StateHandle,
+    entered: StateHandle,
+    rolling: StateHandle,
+    updates: StateHandle,
+    had: StateHandle,
+    changed: StateHandle,
+}
+
+/// How far a task has come.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+struct Reached {
+    task: usize,
+    ended: bool,
+    /// The last window that was emitted, and the last that accepts no more records.
+    fired: Option<WindowId>,
+    over: Option<WindowId>,
+    /// The last slice that is in the rolling aggregates.
+    entered: Option<SliceId>,
+}
+
+impl SavedWindows {
+    /// Begins with what is in the checkpoint, if the job goes on from one.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint cannot be read, or if its tasks were not at the same window and there are not as many now.
+    pub(super) fn new<I: Record + ?Sized, F: Feed<I>>(
+        cx: &TaskContext<'_>,
+        windows: &mut Windows<I, F>,
+        earlies: &mut Earlies<F::Key, F::State>,
+        early: bool,
+    ) -> Result<Self> {
+        type Owned<K> = <K as Portable>::Owned;
+        let (op, one_slice) = (windows.op.id(), windows.frames.is_one_slice());
+        let by_key = Redistribution::ByKey;
+        let slices = |name: &str, has: bool| match has {
+            true => cx.state::<(Owned<F::Key>, (SliceId, F::State))>(op, name, by_key),
+            false => StateHandle::none(),
+        };
+        let mut saved = Self {
+            task: cx.task,
+            reached: cx.state::<Reached>(op, "reached", Redistribution::United),
+            coming: slices("slices", true),
+            kept: slices("kept slices", windows.keeps),
+            entered: slices("entered slices", !one_slice && F::INVERTIBLE),
+            rolling: StateHandle::none(),
+            updates: StateHandle::none(),
+            had: StateHandle::none(),
+            changed: StateHandle::none(),
+        };
+        if !one_slice {
+            saved.rolling = cx.state::<(Owned<F::Key>, Rolling<F::State>)>(op, "rolling", by_key);
+        }
+        if windows.frames.allows_lateness() {
+            saved.updates =
+                cx.state::<(Owned<F::Key>, (WindowId, u32))>(op, "late results", by_key);
+        }
+        if early {
+            saved.had = cx.state::<(Owned<F::Key>, (WindowId, Had))>(op, "early results", by_key);
+            saved.changed = cx.state::<(Owned<F::Key>, Vec<SliceId>)>(op, "changed", by_key);
+        }
+        saved.restore(cx.tasks, windows, earlies)?;
+        Ok(saved)
+    }
+
+    fn restore<I: Record + ?Sized, F: Feed<I>>(
+        &self,
+        tasks: usize,
+        windows: &mut Windows<I, F>,
+        early: &mut Earlies<F::Key, F::State>,
+    ) -> Result<()> {
+        let mut all = Vec::new();
+        self.reached.restore(|reached: Reached| {
+            all.push(reached);
+            Ok(())
+        })?;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let least = windows.frames.forgets_what_has_ended();
+        let reached = agreed(&all, self.task, tasks, least).map_err(|error| {
+            // As other errors of checkpoints.
+            error.in_operator(&*windows.op.name())
+        })?;
+        (windows.fired, windows.over) = (reached.fired, reached.over);
+        windows.entered_until = reached.entered;
+        let Windows { weighed, coming, kept, rolling, rolled, live, updates, .. } = windows;
+        for (handle, slices) in [(&self.coming, coming), (&self.kept, kept)] {
+            restore_keys(handle, |hash, key: &F::Key, (slice, state): (SliceId, F::State)| {
+                weighed.comes(&state);
+                slices.table(slice).upsert(hash, key.probe(), key, || state);
+                Ok(())
+            })?;
+        }
+        restore_keys(&self.rolling, |hash, key: &F::Key, there: Rolling<F::State>| {
+            *live += 1;
+            rolled.changed();
+            rolling.upsert(hash, key.probe(), key, || there);
+            Ok(())
+        })?;
+        restore_keys(&self.updates, |hash, key: &F::Key, (window, count): (WindowId, u32)| {
+            updates.table(window).upsert(hash, key.probe(), key, || count);
+            Ok(())
+        })?;
+        let mut entered = BTreeMap::<SliceId, Vec<PartialBatch<F::Key, F::State>>>::new();
+        restore_keys(&self.entered, |hash, key: &F::Key, (slice, state): (SliceId, F::State)| {
+            let batches = entered.entry(slice).or_default();
+            if batches.last().is_none_or(|batch| batch.count() >= CHUNK) {
+                batches.push(PartialBatch::default());
+            }
+            if let Some(batch) = batches.last_mut() {
+                let key = batch.store(key, key.probe());
+                batch.push_slot(hash, key, state);
+            }
+            Ok(())
+        })?;
+        for (slice, batches) in entered {
+            batches.into_iter().for_each(|batch| windows.has_entered(slice, batch));
+        }
+        restore_keys(&self.had, |hash, key: &F::Key, (window, had): (WindowId, Had)| {
+            early.had.table(window).upsert(hash, key.probe(), key, || had);
+            Ok(())
+        })?;
+        restore_keys(&self.changed, |hash, key: &F::Key, slices: Vec<SliceId>| {
+            early.heap += slices.capacity() * size_of::<SliceId>();
+            early.changed.upsert(hash, key.probe(), key, || slices);
+            Ok(())
+        })?;
+        windows.use_beside(early.bytes());
+        Ok(())
+    }
+
+    /// Saves the windows at a barrier, and at the end, when no record needs them any more.
+    pub(super) fn save<I: Record + ?Sized, F: Feed<I>>(
+        &self,
+        event: Event,
+        windows: &Windows<I, F>,
+        early: &Earlies<F::Key, F::State>,
+    ) {
+        let ended = event == Event::End;
+        self.reached.save(event, |out| {
+            let Windows { fired, over, entered_until, .. } = windows;
+            let (fired, over, entered) = (*fired, *over, *entered_until);
+            out.add(&Reached { task: self.task, ended, fired, over, entered });
+        });
+        let slices = |handle: &StateHandle, slices: &Slices<F::Key, F::State>| {
+            save_slices(handle, event, slices, |state, bytes| state.encode(bytes));
+        };
+        slices(&self.coming, &windows.coming);
+        slices(&self.kept, &windows.kept);
+        save_slices(&self.updates, event, &windows.updates, |count, bytes| count.encode(bytes));
+        save_slices(&self.had, event, &early.had, |had, bytes| had.encode(bytes));
+        self.rolling.save(event, |out| {
+            windows.rolling.for_each(|key, there| {
+                if !ended && !there.is_empty() {
+                    save_key(key, out, |bytes| there.encode(bytes));
+                }
+            });
+        });
+        self.entered.save(event, |out| {
+            for (slice, batch) in windows.entered.iter().filter(|_| !ended) {
+                batch.for_each(|key, state| {
+                    save_key(key, out, |bytes| {
+                        slice.encode(bytes);
+                        state.encode(bytes);
+                    });
+                });
+            }
+        });
+        self.changed.save(event, |out| {
+            early.changed.for_each(|key, slices| {
+                if !ended {
+                    save_key(key, out, |bytes| slices.encode(bytes));
+                }
+            });
+        });
+    }
+}
+
+/// Saves the tables of slices or windows.
+fn save_slices<K: Key + ?Sized, V, I: Copy + Ord + Data>(
+    handle: &StateHandle,
+    event: Event,
+    slices: &Slices<K, V, I>,
+    encode: impl Fn(&V, &mut Vec<u8>),
+) {
+    handle.save(event, |out| {
+        if event == Event::End {
+            return;
+        }
+        slices.each(|slice, table| {
+            table.for_each(|key, value| {
+                save_key(key, out, |bytes| {
+                    slice.encode(bytes);
+                    encode(value, bytes);
+                });
+            });
+        });
+    });
+}
+
+/// How far this task has come: as far as all whose input had not ended. They are at the same window where an exchange is before
+/// them, since barriers and watermarks come to all its tasks in the same order.
+///
+/// If they were not, the `least` of them may count where that makes no difference to keys of the others.
+///
+/// # Errors
+///
+/// If they were not, it may not, and the number of tasks has changed: a key's windows would be emitted twice, or not at all.
+fn agreed(all: &[Reached], task: usize, tasks: usize, least: bool) -> Result<Reached> {
+    let mut live = all.iter().filter(|reached| !reached.ended);
+    let Some(first) = live.next() else {
+        return Ok(Reached { task, ended: false, fired: None, over: None, entered: None });
+    };
+    let entered = live.clone().chain([first]).filter_map(|reached| reached.entered).max();
+    if live.all(|other| (other.fired, other.over) == (first.fired, first.over)) {
+        return Ok(Reached { entered, ..first.clone() });
+    }
+    if least {
+        let live = || all.iter().filter(|reached| !reached.ended);
+        let fired = live().map(|reached| reached.fired).min().flatten();
+        let over = live().map(|reached| reached.over).min().flatten();
+        return Ok(Reached { task, ended: false, fired, over, entered: None });
+    }
+    let own = all.iter().find(|reached| reached.task == task).filter(|_| all.len() == tasks);
+    own.cloned().ok_or_else(|| {
+        let what = format!(
+            "the {} tasks of the checkpoint had emitted different windows when it was taken, so it can be restored with as \
+             many tasks only, and there are {tasks} now: set their number by `--tasks`",
+            all.len(),
+        );
+        Error::new(ErrorKind::Config, what)
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_at_different_windows_are_restored_as_they_were() {
+        let at = |task, fired, entered| Reached {
+            task,
+            ended: false,
+            fired: Some(fired),
+            over: Some(fired),
+            entered,
+        };
+        let together =
+            [at(0, 5, None), at(1, 5, Some(3)), Reached { ended: true, ..at(2, 99, None) }];
+        for tasks in 1..5 {
+            let reached = agreed(&together, 0, tasks, false).unwrap();
+            assert_eq!((reached.fired, reached.entered), (Some(5), Some(3)), "{tasks}");
+        }
+        let apart = [at(0, 5, None), at(1, 6, None)];
+        assert_eq!(agreed(&apart, 1, 2, false).unwrap().fired, Some(6));
+        let refused = agreed(&apart, 1, 3, false).unwrap_err().to_string();
+        // By the clock, what has ended is gone, and no record comes for it.
+        assert_eq!(agreed(&apart, 1, 3, true).unwrap().fired, Some(5));
+        assert!(refused.contains("with as many tasks only, and there are 3 now"), "{refused}");
+    }
+}

@@ -1,0 +1,73 @@
+//! How far event time was in a task, in checkpoints.
+
+use crate::checkpoint::{Redistribution, StateHandle};
+use crate::error::Result;
+use crate::flow::Event;
+use crate::plan::TaskContext;
+use crate::time::Timestamp;
+
+/// The watermark of an operator in one task. Without it, a job that goes on from a checkpoint would not know what is late,
+/// and a task that gets no more records would never let event time advance to where it had been.
+pub(crate) struct SavedWatermark(StateHandle);
+
+/// Whether a task's watermark held those of other tasks back, whether its input had ended, and the watermark.
+type Entry = (bool, bool, Option<Timestamp>);
+
+impl SavedWatermark {
+    /// That of a task, and the watermark that it begins with: the least of all tasks that held others back, since it may get
+    /// the records of any of them.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint cannot be read.
+    pub(crate) fn new(cx: &TaskContext<'_>, op: usize) -> Result<(Self, Option<Timestamp>)> {
+        let united = Redistribution::United;
+        let handle = cx.state_for_any_details::<Entry>(op, "watermark", united);
+        let mut entries = Vec::new();
+        handle.restore(|entry: Entry| {
+            entries.push(entry);
+            Ok(())
+        })?;
+        Ok((Self(handle), least(&entries)))
+    }
+
+    /// That of a job without checkpoints.
+    pub(crate) fn none() -> Self {
+        Self(StateHandle::none())
+    }
+
+    /// Saves the watermark at a barrier, and at the end.
+    pub(crate) fn save(&self, event: Event, holds: bool, at: Option<Timestamp>) {
+        let ended = event == Event::End;
+        let entry: Entry = (holds && !ended, ended, at);
+        self.0.save(event, |out| out.add(&entry));
+    }
+}
+
+/// The least of those that held others back; if there is none, of those that were idle, which may have records again; else how
+/// far the last of those that had ended was.
+fn least(entries: &[Entry]) -> Option<Timestamp> {
+    let holding = entries.iter().filter(|(holds, ..)| *holds).map(|(.., at)| *at);
+    let idle = entries.iter().filter(|(_, ended, _)| !ended).map(|(.., at)| *at);
+    holding
+        .min()
+        .or_else(|| idle.min())
+        .unwrap_or_else(|| entries.iter().filter_map(|(.., at)| *at).max())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tasks_that_have_input_hold_others_back() {
+        let at = |micros| Some(Timestamp::from_micros(micros));
+        let (holds, idle) = (|at| (true, false, at), |at| (false, false, at));
+        let ended = |at| (false, true, at);
+        assert_eq!(least(&[holds(at(7)), holds(at(5)), idle(at(3)), ended(at(1))]), at(5));
+        assert_eq!(least(&[holds(at(7)), holds(None), ended(at(3))]), None);
+        assert_eq!(least(&[idle(at(3)), idle(at(9)), ended(at(1))]), at(3));
+        assert_eq!(least(&[ended(at(3)), ended(None), ended(at(9))]), at(9));
+        assert_eq!(least(&[]), None);
+    }
+}
