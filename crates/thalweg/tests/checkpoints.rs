@@ -1,11 +1,23 @@
 //! Jobs that are interrupted at a barrier, and begin again with what was saved there: `check` runs every job so.
 
+use std::convert::Infallible;
 use std::io::Write as _;
+use std::ops::Range;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg::Environment;
+use std::time::Duration;
 use thalweg::check::check;
+use thalweg::config::{CheckpointConfig, Config};
 use thalweg::io::{Csv, JsonLines, ReadRow, Text};
+use thalweg::operators::join::{AsOf, Interval};
+use thalweg::operators::keyed::{Process, ProcessContext, Timer};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::{
+    CountWindow, CustomWindow, Early, EventTimeWindow, GlobalWindow, LastWindow, MakeWindows,
+    ProcessingTimeWindow, SessionWindow, Transaction, TransactionWindow, WindowContext,
+};
+use thalweg::time::Timestamp;
+use thalweg::{Chain, Environment, Stream};
 
 #[test]
 fn what_is_saved_is_restored_in_every_operator_that_saves() {
@@ -110,4 +122,329 @@ fn what_a_closure_remembers_outside_of_any_state_is_found() {
     let checked = catch_unwind(|| check(job).seeds(16).equals(0..5000u64));
     let said = *checked.expect_err("the numbers begin anew").downcast::<String>().unwrap();
     assert!(said.contains("interrupted at a barrier"), "{said}");
+}
+
+/// Checks a job that can have checkpoints.
+macro_rules! restored {
+    ($job:expr) => {{
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.checkpoints = Some(CheckpointConfig::new(folder.path()));
+        let env = Environment::with_config(config);
+        let out = $job(&env).collect::<Vec<_>>();
+        env.run().expect("a job of which all is saved");
+        let checked = check($job).any_tasks().seeds(12).agrees();
+        assert_eq!(out.take().unwrap().len(), checked.len());
+        assert!(!checked.is_empty());
+        checked
+    }};
+}
+
+/// Numbers at the microseconds that they are.
+fn timed(
+    env: &Environment,
+    numbers: Range<u64>,
+) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
+    let at = |n: &u64| Timestamp::from_micros(n.cast_signed());
+    env.range(numbers).assign_timestamps(at, Watermarks::monotonous())
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+#[test]
+fn windows_of_event_time_are_restored() {
+    let tumbling = || EventTimeWindow::tumbling(micros(100));
+    let sliding = || EventTimeWindow::sliding(micros(250), micros(70));
+    restored!(|env: &Environment| timed(env, 0..3000)
+        .group_by(|n| n % 7)
+        .window(tumbling())
+        .count());
+    restored!(|env: &Environment| timed(env, 0..3000).window_all(tumbling()).sum(|n| *n));
+    // Sums are subtracted from what rolls, and maxima are not.
+    restored!(|env: &Environment| timed(env, 0..3000)
+        .group_by(|n| n % 7)
+        .window(sliding())
+        .sum(|n| *n));
+    restored!(|env: &Environment| timed(env, 0..3000)
+        .group_by(|n| n % 7)
+        .window(sliding())
+        .max(|n| *n));
+    restored!(|env: &Environment| {
+        let at_owners = timed(env, 0..3000).group_by(|n| format!("key {}", n % 7)).repartition();
+        at_owners.window(sliding()).max(|n| *n)
+    });
+    restored!(|env: &Environment| {
+        let lenient = sliding().allowed_lateness(micros(500));
+        timed(env, 0..3000).group_by(|n| n % 7).window(lenient).max(|n| *n)
+    });
+    restored!(|env: &Environment| {
+        let early = sliding().early(Early::every(5));
+        timed(env, 0..2000).parallelism(1).group_by(|n| n % 7).window(early).sum(|n| *n)
+    });
+    restored!(|env: &Environment| {
+        let counts = timed(env, 0..3000).group_by(|n| n % 7).window(tumbling()).count();
+        counts.map(|_, pane| pane.value).window(sliding()).sum(|n| *n)
+    });
+    restored!(|env: &Environment| {
+        let sessions = SessionWindow::new(micros(5));
+        timed(env, 0..3000).filter(|n| n % 50 < 30).group_by(|n| n % 3).window(sessions).count()
+    });
+    restored!(|env: &Environment| {
+        let sessions = SessionWindow::new(micros(5)).early(Early::every(4));
+        let some = timed(env, 0..3000).parallelism(1).filter(|n| n % 50 < 30);
+        some.group_by(|n| n % 3).window(sessions).sum(|n| *n)
+    });
+    restored!(|env: &Environment| {
+        let sessions = SessionWindow::new(micros(5)).allowed_lateness(micros(9));
+        timed(env, 0..3000).filter(|n| n % 50 < 30).group_by(|n| n % 3).window(sessions).count()
+    });
+    restored!(|env: &Environment| {
+        let (windows, late) =
+            timed(env, 0..3000).group_by(|n| n % 7).window(tumbling()).late_output();
+        late.for_each(|_| panic!("none is late"));
+        windows.count()
+    });
+}
+
+#[test]
+fn windows_of_the_clock_are_restored() {
+    let day = || ProcessingTimeWindow::tumbling(Duration::from_secs(86_400));
+    restored!(|env: &Environment| {
+        let windows = env.range(0..3000).group_by(|n| n % 7).window(day()).count();
+        windows
+            .unkey()
+            .map(|(key, pane)| (key, pane.value))
+            .fold(0, |all, (key, count)| *all += key * count)
+    });
+    restored!(|env: &Environment| {
+        let windows = timed(env, 0..3000).group_by(|n| n % 7).window(day()).count();
+        windows
+            .unkey()
+            .map(|(key, pane)| (key, pane.value))
+            .fold(0, |all, (key, count)| *all += key * count)
+    });
+}
+
+#[test]
+fn windows_of_arrivals_are_restored() {
+    let keyed = |env: &Environment| env.iter(0..2000u64).group_by(|n| n % 7);
+    restored!(|env: &Environment| keyed(env).window(CountWindow::tumbling(9)).sum(|n| *n));
+    restored!(|env: &Environment| keyed(env).window(CountWindow::sliding(9, 4)).sum(|n| *n));
+    restored!(|env: &Environment| keyed(env).window(CountWindow::sliding(9, 4)).max(|n| *n));
+    restored!(|env: &Environment| keyed(env)
+        .window(CountWindow::sliding(9, 4).keep_partial())
+        .to_vec());
+    restored!(|env: &Environment| {
+        keyed(env).window(CountWindow::sliding(9, 4).early(Early::every(2))).sum(|n| *n)
+    });
+    restored!(|env: &Environment| keyed(env).window(LastWindow::new(5)).max(|n| *n));
+    restored!(|env: &Environment| keyed(env).window(GlobalWindow::new()).count());
+    restored!(|env: &Environment| {
+        let until = TransactionWindow::new(|n: &u64| match n % 90 {
+            0..7 => Transaction::Commit,
+            7..9 => Transaction::Discard,
+            _ => Transaction::Continue,
+        });
+        keyed(env).window(until).count()
+    });
+    restored!(|env: &Environment| {
+        timed(env, 0..2000)
+            .parallelism(1)
+            .group_by(|n| n % 7)
+            .window(CustomWindow::new(Hundreds))
+            .max(|n| *n)
+    });
+}
+
+/// Windows of a hundred microseconds, of which a second timer closes each third.
+struct Hundreds;
+
+impl<V: ?Sized> MakeWindows<V> for Hundreds {
+    type Bounds = i64;
+    type State = u64;
+
+    fn start(&self) -> u64 {
+        0
+    }
+
+    fn on_value(&self, seen: &mut u64, _: &V, at: Timestamp, cx: &mut WindowContext<'_, i64>) {
+        *seen += 1;
+        let hundred = at.as_micros() / 100;
+        cx.add_until(hundred, Timestamp::from_micros(hundred * 100 + 100));
+        if *seen % 10 == 0 {
+            cx.add(-1);
+            cx.set_timer(Timestamp::from_micros(at.as_micros() + 55));
+        }
+    }
+
+    fn on_timer(&self, seen: &mut u64, _: Timestamp, cx: &mut WindowContext<'_, i64>) {
+        *seen += 1;
+        cx.fire(-1);
+    }
+}
+
+/// Gives each number again some time later, and how many there were by then.
+struct Again;
+
+impl Process<u64, u64> for Again {
+    type State = Vec<u64>;
+    type Out = (u64, u64);
+    type Side = Infallible;
+
+    fn start(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn on_record(
+        &self,
+        _: &u64,
+        kept: &mut Vec<u64>,
+        n: u64,
+        at: Timestamp,
+        cx: &mut ProcessContext<'_, (u64, u64), Infallible>,
+    ) {
+        kept.push(n);
+        cx.set_timer(Timer::EventTime(at.saturating_add(micros(200))));
+        cx.set_timer(Timer::ProcessingTime(Duration::from_secs(1 << 40)));
+    }
+
+    fn on_timer(
+        &self,
+        _: &u64,
+        kept: &mut Vec<u64>,
+        timer: Timer,
+        cx: &mut ProcessContext<'_, (u64, u64), Infallible>,
+    ) {
+        match timer {
+            Timer::EventTime(at) => {
+                let before =
+                    kept.iter().filter(|n| **n + 200 <= at.as_micros().cast_unsigned()).count();
+                cx.emit((at.as_micros().cast_unsigned(), before as u64));
+            }
+            // At the end.
+            Timer::ProcessingTime(_) => cx.emit((0, 0)),
+        }
+    }
+}
+
+#[test]
+fn timers_and_what_waits_in_event_time_are_restored() {
+    restored!(|env: &Environment| timed(env, 0..600).group_by(|n| n % 7).process(Again));
+    restored!(|env: &Environment| {
+        let near = Interval::new(micros(3), micros(9));
+        let left = timed(env, 0..1000).group_by(|n| n % 3);
+        left.interval_left_join(timed(env, 0..1000).group_by(|n| n % 4), near, |_, a, b| {
+            (*a, b.copied())
+        })
+    });
+    // Lists that have no spare room, which those that are decoded may have.
+    restored!(|env: &Environment| {
+        let lists =
+            |env: &Environment| timed(env, 0..600).map(|n| vec![n]).group_by(|list| list[0] % 3);
+        lists(env).interval_join(lists(env), Interval::within(micros(20)), |_, a, b| (a[0], b[0]))
+    });
+    restored!(|env: &Environment| {
+        let left = timed(env, 0..1000).group_by(|n| n % 3);
+        let right = timed(env, 0..1000).filter(|n| n % 17 == 0).group_by(|n| n % 3);
+        left.as_of_left_join(right, AsOf::latest(), |_, a, b| (*a, b.copied()))
+    });
+    restored!(|env: &Environment| {
+        let left = timed(env, 0..1000).group_by(|n| n % 3);
+        let right = timed(env, 0..1000).filter(|n| n % 17 == 0).group_by(|n| n % 3);
+        left.as_of_join(right, AsOf::next(), |_, a, b| (*a, *b))
+    });
+    restored!(|env: &Environment| {
+        let left = timed(env, 0..1000).group_by(|n| n % 30);
+        let right = timed(env, 0..1000).group_by(|n| n % 40);
+        left.window_join(right, EventTimeWindow::tumbling(micros(100)), |_, a, b| (*a, *b))
+    });
+    restored!(|env: &Environment| {
+        let left = timed(env, 0..1000).group_by(|n| n % 3);
+        let right = timed(env, 500..1500).group_by(|n| n % 3);
+        left.co_group(right, EventTimeWindow::tumbling(micros(100)), |_, a, b| {
+            (a.len() as u64, b.len() as u64)
+        })
+    });
+    restored!(|env: &Environment| {
+        timed(env, 0..2000).shuffle().group_by(|n| n % 3).sorted_by_time(|_| ()).stateful_map(
+            0,
+            |_, last: &mut u64, n| {
+                assert!(n >= *last);
+                *last = n;
+                n
+            },
+        )
+    });
+}
+
+#[test]
+fn tables_of_joins_are_restored() {
+    let left = |env: &Environment| env.range(0..2000).group_by(|n| n % 100);
+    let right =
+        |env: &Environment| env.range(0..150).map(|n| n * 3).shuffle().group_by(|n| n % 120);
+    restored!(|env: &Environment| left(env).join(right(env)));
+    restored!(|env: &Environment| left(env).left_join(right(env)));
+    restored!(|env: &Environment| left(env).full_join(right(env)));
+    restored!(|env: &Environment| left(env).semi_join(right(env)));
+    restored!(|env: &Environment| left(env).anti_join(right(env)));
+    restored!(|env: &Environment| left(env).join_with(right(env)).broadcast_right().left());
+    restored!(|env: &Environment| left(env).join_with(right(env)).broadcast_left().inner());
+    restored!(|env: &Environment| left(env).join_with(right(env)).build_left().right());
+    restored!(|env: &Environment| left(env).join_with(right(env)).symmetric().inner());
+    restored!(|env: &Environment| env.range(0..300).cross(env.range(0..20)));
+    // Many rows have one key, and some of them no partner.
+    restored!(|env: &Environment| {
+        let rows = env.range(0..800).shuffle().group_by(|n| n % 50);
+        env.range(0..300).filter(|n| n % 50 < 20).group_by(|n| n % 50).full_join(rows)
+    });
+    restored!(|env: &Environment| {
+        let rows = env.range(0..400).shuffle().group_by(|n| n % 25);
+        rows.join_with(env.range(0..900).group_by(|n| n % 40)).build_left().semi()
+    });
+    // The first task ends long before the others, with a table that all of them have.
+    let unequal = |task: usize, tasks: usize| match (task, tasks) {
+        (0, 1) => 0..3000u64,
+        (0, _) => 0..10,
+        (1, _) => 10..3000,
+        _ => 0..0,
+    };
+    restored!(|env: &Environment| {
+        let all = env.parallel_iter(unequal).group_by(|n| n % 100);
+        all.join_with(right(env)).broadcast_right().left()
+    });
+    // What is looked up comes from the same source as the table, and waits beside it.
+    restored!(|env: &Environment| {
+        let [one, other] = env.range(0..2000).split();
+        one.group_by(|n| n % 100).join(other.filter(|n| n % 9 == 0).group_by(|n| n % 120))
+    });
+}
+
+#[test]
+fn files_with_event_time_are_read_on() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in 0..4u64 {
+        let lines: String = (0..800).map(|n| format!("{}\n", file * 400 + n)).collect();
+        if file % 2 == 0 {
+            std::fs::write(folder.path().join(format!("{file}.txt")), lines).unwrap();
+            continue;
+        }
+        let path = folder.path().join(format!("{file}.txt.gz"));
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        // Longer than the beginning that is read first of each file.
+        gzip.write_all(format!("{lines}{}", "\n".repeat(20_000)).as_bytes()).unwrap();
+        std::fs::write(path, gzip.finish().unwrap()).unwrap();
+    }
+    let counts = restored!(|env: &Environment| {
+        let lines = env.lines(Text::new(folder.path()).split_bytes(700).block_bytes(100));
+        let numbers = lines.filter_map(|line| line.parse::<i64>().ok());
+        let timed =
+            numbers.assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
+        let windows =
+            timed.group_by(|n| n % 3).window(EventTimeWindow::sliding(micros(90), micros(30)));
+        windows.count()
+    });
+    let all: u64 = counts.iter().map(|(_, pane)| pane.value).sum();
+    assert_eq!(all, 3 * 4 * 800);
 }

@@ -50,6 +50,8 @@ pub struct Rows<K, V> {
     /// The shift that reduces a spread hash to the index of its head.
     shift: u32,
     linking: Linking,
+    /// Whether rows stay where they were inserted when they are linked.
+    stays: bool,
     /// The bytes that keys and values own on the heap.
     heap: usize,
 }
@@ -95,9 +97,21 @@ impl Default for Link {
 }
 
 impl<K: Data + Eq, V: Data> Rows<K, V> {
+    /// Leaves rows where they were inserted, though links then lead far where a key has many.
+    pub(crate) fn keep_places(&mut self) {
+        self.stays = true;
+    }
+
     /// Creates an empty multimap.
     pub fn new() -> Self {
-        Self { rows: Vec::new(), heads: Vec::new(), shift: 0, linking: Linking::Done, heap: 0 }
+        Self {
+            rows: Vec::new(),
+            heads: Vec::new(),
+            shift: 0,
+            linking: Linking::Done,
+            stays: false,
+            heap: 0,
+        }
     }
 
     /// The number of rows.
@@ -202,7 +216,9 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
             used += usize::from(self.rows[row].next == NONE);
         }
         match to {
-            0 if self.rows.len() >= MANY * used.max(1) => Linking::Places { head: 0, place: 0 },
+            0 if self.rows.len() >= MANY * used.max(1) && !self.stays => {
+                Linking::Places { head: 0, place: 0 }
+            }
             0 => Linking::Done,
             before => Linking::Rows { before, used },
         }

@@ -122,6 +122,12 @@ impl<R: Data> Waiting<R> {
         Ok(record)
     }
 
+    /// The records, in order; `None` if some are on disk.
+    pub(crate) fn in_memory(&self) -> Option<impl Iterator<Item = &R>> {
+        let on_disk = self.reader.is_some() || self.writer.is_some();
+        (!on_disk).then(|| self.memory.iter())
+    }
+
     /// Removes all records.
     pub(crate) fn clear(&mut self) {
         (self.memory, self.bytes, self.len) = (VecDeque::new(), 0, 0);

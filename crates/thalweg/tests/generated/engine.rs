@@ -3,10 +3,12 @@
 use crate::description::{Computed, Input, Job, Join, Kind, Row, Sink, Step};
 use crate::interpreter::{Given, mixed, pair, quantiles, several, small};
 use flate2::{Compression, write::GzEncoder};
+use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use thalweg::check::check;
 use thalweg::io::{Csv, JsonLines, ReadRow, Text};
 use thalweg::operators::calls::Calls;
 use thalweg::operators::join::{AsOf, Interval, StaticTable};
@@ -124,6 +126,8 @@ macro_rules! several_of {
 struct Cx<'a> {
     env: &'a Environment,
     dir: &'a Path,
+    /// How many inputs are files so far.
+    files: Cell<usize>,
     /// What the side outputs that end in sinks of their own give.
     sides: Mutex<Vec<Output<Vec<Row>>>>,
 }
@@ -131,9 +135,23 @@ struct Cx<'a> {
 /// Runs a job, and gives what it gave.
 pub(crate) fn run(job: &Job, dir: &Path) -> Result<Given> {
     let env = Environment::with_config(job.config.clone());
-    let cx = Cx { env: &env, dir, sides: Mutex::default() };
-    let rows = cx.source(&job.input);
-    if job.timed { cx.finish::<Timestamp>(job, rows) } else { cx.finish::<()>(job, rows) }
+    let cx = Cx { env: &env, dir, files: Cell::new(0), sides: Mutex::default() };
+    if job.timed { cx.finish::<Timestamp>(job) } else { cx.finish::<()>(job) }
+}
+
+/// Runs a job in all ways that a check does, interrupted at barriers among them, and gives its rows.
+pub(crate) fn checked(job: &Job, dir: &Path) -> Vec<Row> {
+    if job.timed { checked_as::<Timestamp>(job, dir) } else { checked_as::<()>(job, dir) }
+}
+
+fn checked_as<T: Timing>(job: &Job, dir: &Path) -> Vec<Row> {
+    let build = |env: &Environment| {
+        let cx = Cx { env, dir, files: Cell::new(0), sides: Mutex::default() };
+        cx.rows::<T>(job).expect("it is one that can be built")
+    };
+    // Its files are written when it is built first.
+    drop(build(&Environment::new()));
+    check(build).agrees()
 }
 
 fn micros(micros: i64) -> Duration {
@@ -141,12 +159,13 @@ fn micros(micros: i64) -> Duration {
 }
 
 impl Cx<'_> {
-    fn finish<T: Timing>(&self, job: &Job, rows: Rows) -> Result<Given> {
-        let mut rows = T::assigned(rows);
-        for step in &job.steps {
-            rows = T::step(self, step, rows)?;
-        }
-        let main = self.end(rows, job.sink)?;
+    fn rows<T: Timing>(&self, job: &Job) -> Result<Rows<T>> {
+        let rows = T::assigned(self.source(&job.input));
+        job.steps.iter().try_fold(rows, |rows, step| T::step(self, step, rows))
+    }
+
+    fn finish<T: Timing>(&self, job: &Job) -> Result<Given> {
+        let main = self.end(self.rows::<T>(job)?, job.sink)?;
         let sides = std::mem::take(&mut *self.sides.lock().expect("nothing panics with it"));
         Ok(Given { main, sides: sides.into_iter().map(Output::take).collect::<Result<_>>()? })
     }
@@ -227,7 +246,8 @@ impl Cx<'_> {
     fn file_source(&self, input: &Input) -> Rows {
         let env = self.env;
         let split = input.split.unwrap_or(1 << 20);
-        let files = files(self.dir, input);
+        let files = files(&self.dir.join(self.files.get().to_string()), input);
+        self.files.set(self.files.get() + 1);
         let text = || Text::new(&files).split_bytes(split);
         match input.kind {
             Kind::ByteLines => env.byte_lines(text()).map(parsed).boxed(),
@@ -649,10 +669,9 @@ impl ReadRow<4> for Columns {
 
 /// Writes the files of an input, into a folder that no other input of the job has.
 fn files(dir: &Path, input: &Input) -> Vec<PathBuf> {
-    let taken = (0..).find(|n| !dir.join(n.to_string()).exists()).unwrap_or(0);
-    let dir = dir.join(taken.to_string());
     let writes = "the folder for temporary files can be written to";
-    std::fs::create_dir(&dir).expect(writes);
+    // They are there if the job was built before.
+    let are_there = std::fs::create_dir(dir).is_err();
     let write = |(number, rows): (usize, &Vec<Row>)| {
         let mut bytes = Vec::new();
         match input.kind {
@@ -679,7 +698,9 @@ fn files(dir: &Path, input: &Input) -> Vec<PathBuf> {
             bytes = encoder.finish().expect("memory takes it");
         }
         let path = dir.join(name);
-        std::fs::write(&path, bytes).expect(writes);
+        if !are_there {
+            std::fs::write(&path, bytes).expect(writes);
+        }
         path
     };
     input.parts.iter().enumerate().map(write).collect()

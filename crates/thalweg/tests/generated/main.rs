@@ -6,7 +6,8 @@
 //! data halved as long as it still does.
 //!
 //! `THALWEG_GENERATED_JOBS` says how many jobs there are, and `THALWEG_GENERATED_SEED` the seed of the first:
-//! with a number of 1, the job of a seed alone.
+//! with a number of 1, the job of a seed alone. Of `THALWEG_GENERATED_CHECKED` jobs one is also run in all ways that
+//! `thalweg::check` does: on simulated hosts, and interrupted at barriers.
 
 mod description;
 mod draw;
@@ -22,6 +23,8 @@ use thalweg::config::Config;
 
 /// Jobs when nothing else is said.
 const JOBS: u64 = 400;
+/// Of so many jobs, one is also run in all ways that a check does, when nothing else is said.
+const CHECKED: u64 = 8;
 /// How long one may take, on a machine that does other things too.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Runs of a smaller job that might still differ.
@@ -35,9 +38,17 @@ fn jobs_agree_with_the_interpreter() {
     };
     let first = number("THALWEG_GENERATED_SEED", 0);
     let jobs = number("THALWEG_GENERATED_JOBS", JOBS);
+    let checked = number("THALWEG_GENERATED_CHECKED", CHECKED);
     let mut failed = Vec::new();
     for seed in first..first.saturating_add(jobs) {
         let job = Job::draw(seed);
+        // What is handed back must end.
+        if seed.is_multiple_of(checked)
+            && !has_channel(&job)
+            && let Err(what) = bounded(&job, in_all_ways)
+        {
+            failed.push(format!("THALWEG_GENERATED_SEED={seed}, checked: {what}\n{job:?}"));
+        }
         if let Err(what) = hold(&job) {
             eprintln!("seed {seed}: {what}");
             let (small, what) = shrink(job, what);
@@ -53,6 +64,10 @@ fn jobs_agree_with_the_interpreter() {
 
 /// Runs a job, and says how its result differs from what it must be.
 fn hold(job: &Job) -> Result<(), String> {
+    bounded(job, compare)
+}
+
+fn bounded(job: &Job, compare: fn(&Job) -> Result<(), String>) -> Result<(), String> {
     let (done, result) = mpsc::channel();
     let to_run = job.clone();
     std::thread::spawn(move || {
@@ -79,6 +94,19 @@ fn compare(job: &Job) -> Result<(), String> {
         differ(given, expected).map_err(|what| format!("in a side output: {what}"))?;
     }
     Ok(())
+}
+
+/// Compares what a job gives in all ways in which a check runs it, also where it is interrupted and goes on from what
+/// it has saved.
+fn in_all_ways(job: &Job) -> Result<(), String> {
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    differ(engine::checked(job, dir.path()), interpreter::interpret(job).main)
+}
+
+fn has_channel(job: &Job) -> bool {
+    let mut steps = job.steps.clone();
+    let mut inputs = steps.iter_mut().filter_map(Step::input);
+    job.input.kind == Kind::Channel || inputs.any(|input| input.kind == Kind::Channel)
 }
 
 fn is_short(config: &Config) -> bool {

@@ -1,5 +1,6 @@
 //! Two streams that are exchanged to the tasks of one stage, whose head reads both.
 
+use super::hash::SavedRows;
 use super::joinable::{Joinable, SameKey};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
@@ -27,6 +28,8 @@ struct Input<K: Data, A: Data, T: Time> {
     /// The stage that sends to it.
     from: usize,
     bounded: bool,
+    /// Whether every record goes to every task.
+    everywhere: bool,
 }
 
 /// How the records of the two inputs reach the stage.
@@ -133,11 +136,17 @@ where
             Delivery::ByKey => Self::by_key(left, right, origin),
             Delivery::LeftEverywhere => {
                 let tasks = Parallelism::Free(right.stream.tasks());
-                Self::sent(left, right, tasks, origin, (Pairs::everywhere, Pairs::stay))
+                let how = (Pairs::everywhere as _, Pairs::stay as _);
+                let mut inputs = Self::sent(left, right, tasks, origin, how);
+                inputs.first.everywhere = true;
+                inputs
             }
             Delivery::RightEverywhere => {
                 let tasks = Parallelism::Free(left.stream.tasks());
-                Self::sent(left, right, tasks, origin, (Pairs::stay, Pairs::everywhere))
+                let how = (Pairs::stay as _, Pairs::everywhere as _);
+                let mut inputs = Self::sent(left, right, tasks, origin, how);
+                inputs.second.everywhere = true;
+                inputs
             }
         }
     }
@@ -199,6 +208,26 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         Inputs { first: second, second: first, env, stage, origin }
     }
 
+    /// The state of a task's rows of the first input, in checkpoints.
+    pub(super) fn first_rows(
+        &self,
+        cx: &TaskContext<'_>,
+        op: usize,
+        name: &str,
+    ) -> SavedRows<K, A, T> {
+        SavedRows::new(cx, op, name, self.first.everywhere)
+    }
+
+    /// The same of the second input.
+    pub(super) fn second_rows(
+        &self,
+        cx: &TaskContext<'_>,
+        op: usize,
+        name: &str,
+    ) -> SavedRows<K, B, T> {
+        SavedRows::new(cx, op, name, self.second.everywhere)
+    }
+
     /// Whether an input that is not read might block the other.
     pub(super) fn hang_together(&self, cx: &TaskContext<'_>) -> bool {
         cx.plan.are_connected(self.first.from, self.second.from, self.stage)
@@ -244,10 +273,12 @@ impl<K: Data, A: Data, T: Time> Input<K, A, T> {
     ) -> Self {
         let stream = &pairs.stream;
         let (from, bounded) = (stream.stage, stream.is_bounded());
-        let Some(send) = send else { return Self { edge: None, op: 0, from, bounded } };
+        let Some(send) = send else {
+            return Self { edge: None, op: 0, from, bounded, everywhere: false };
+        };
         let receive = Origin { kind: "receive", ..origin };
         let op = stream.build(|builder| builder.operator(to, receive, Details::none()));
-        Self { edge: Some(send(pairs, to, origin)), op, from, bounded }
+        Self { edge: Some(send(pairs, to, origin)), op, from, bounded, everywhere: false }
     }
 }
 

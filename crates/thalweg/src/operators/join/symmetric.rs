@@ -1,13 +1,13 @@
 //! Symmetric inner joins of two streams, neither of which needs to end: each record is looked up in what has
 //! arrived on the other side, and kept for later records of that side.
 
-use super::hash::{BuildTable, Probes};
+use super::hash::{BuildTable, Probes, SavedRows};
 use super::inputs::Inputs;
 use super::kinds::{KeepLeft, KeepRight, Kind};
 use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Hashed, PairInlet};
-use crate::flow::{Flow, Op, Pipe, Push, PushTwo, guard, pump};
+use crate::flow::{Event, Flow, Op, Pipe, Push, PushTwo, guard, pump};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
@@ -40,10 +40,19 @@ where
         N: Push<Self::Item, T> + 'static,
     {
         self.inputs.refuse_in_loops(cx, self.op)?;
+        let saved = (
+            self.inputs.first_rows(cx, self.op, "left rows"),
+            self.inputs.second_rows(cx, self.op, "right rows"),
+        );
+        let mut lefts = BuildTable::new(cx.fixed(self.op));
+        let mut rights = BuildTable::new(cx.fixed(self.op));
+        saved.0.restore(|row, _| lefts.add(row))?;
+        saved.1.restore(|row, _| rights.add(row))?;
         let push = SymmetricPush {
             op: cx.op(self.op),
-            lefts: BuildTable::new(cx.fixed(self.op)),
-            rights: BuildTable::new(cx.fixed(self.op)),
+            saved,
+            lefts,
+            rights,
             left: Probes::new(),
             right: Probes::new(),
             ended: (false, false),
@@ -79,6 +88,8 @@ where
 /// A symmetric join in a running task.
 pub struct SymmetricPush<K, L, R, T, X, N> {
     op: Op,
+    /// The left and the right records so far, in checkpoints.
+    saved: (SavedRows<K, L, T>, SavedRows<K, R, T>),
     /// The left records so far, in which right ones are looked up.
     lefts: BuildTable<K, L, T>,
     rights: BuildTable<K, R, T>,
@@ -127,6 +138,12 @@ where
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.saved.0.save(event, |out| self.lefts.save(out, &[]));
+        self.saved.1.save(event, |out| self.rights.save(out, &[]));
+        self.next.event(event);
     }
 
     fn resume(&mut self) -> Flow {

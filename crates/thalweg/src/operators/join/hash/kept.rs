@@ -1,7 +1,8 @@
 //! The build side of a join, kept within the memory budget.
 
+use super::saved::RowsOut;
 use crate::data::Data;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::memory::Reservation;
 use crate::state::Rows;
 use crate::time::Time;
@@ -78,6 +79,29 @@ impl<K: Data + Eq, B: Data, T: Time> BuildTable<K, B, T> {
     /// The budget, in bytes.
     pub(in crate::operators::join) fn limit(&self) -> usize {
         self.reservation.pool().limit()
+    }
+
+    /// Adds a row of a checkpoint, for lookups at once.
+    pub(in crate::operators::join) fn add(
+        &mut self,
+        (hash, key, value, time): Row<K, B, T>,
+    ) -> Result<()> {
+        if !self.has_room() {
+            let what = "the rows of the checkpoint do not fit into memory".to_owned();
+            return Err(self.refused(what));
+        }
+        self.rows.insert(hash, key, (value, time));
+        Ok(())
+    }
+
+    /// Saves all rows. `before` says which of the first have met a partner, if that is not recorded yet.
+    pub(in crate::operators::join) fn save(&self, out: &mut RowsOut<'_>, before: &[bool]) {
+        let met = if self.met.is_empty() { before } else { &self.met };
+        for row in 0..self.rows.len() {
+            let (value, time) = self.rows.value(row);
+            let met = met.get(row).is_some_and(|met| *met);
+            out.add(self.rows.key(row), value, *time, met);
+        }
     }
 
     /// Records for each row, from now on, whether it has met a partner.

@@ -25,6 +25,7 @@
 mod kept;
 mod parts;
 mod probe;
+mod saved;
 
 use super::inputs::Inputs;
 use super::kinds::Shape;
@@ -42,6 +43,7 @@ use std::marker::PhantomData;
 
 pub(super) use kept::{BuildTable, Row};
 pub(super) use probe::{Probes, Sought};
+pub(super) use saved::SavedRows;
 
 /// Rows that are linked in one step, before other work has its turn.
 const LINKED: usize = 64 << 10;
@@ -73,7 +75,9 @@ where
         N: Push<Self::Item, T> + 'static,
     {
         let early = self.inputs.hang_together(cx);
-        let core = Core {
+        let rows = self.inputs.first_rows(cx, self.op, "rows");
+        let waiting = SavedRows::new(cx, self.op, "waiting", false);
+        let mut core = Core {
             op: cx.op(self.op),
             kept: BuildTable::new(match self.ends && cx.depth(self.op) == Depth(0) {
                 true => cx.modest(self.op),
@@ -93,9 +97,12 @@ where
             looped: cx.depth(self.op) > Depth(0),
             failed: false,
             rows: 0,
+            met_before: Vec::new(),
             shape: PhantomData,
         };
-        let push = HashJoinPush { core, held: Held::default(), emitted: 0, next };
+        core.restore(&rows, &waiting)?;
+        let push =
+            HashJoinPush { core, saved: (rows, waiting), held: Held::default(), emitted: 0, next };
         Ok(self.inputs.inlet(cx, push))
     }
 }
@@ -103,6 +110,8 @@ where
 /// A hash join in a running task.
 pub struct HashJoinPush<K: Data, B: Data, P: Data, T: Time, S, N> {
     core: Core<K, B, P, T, S>,
+    /// The rows of the table, and the records that wait for it, in checkpoints.
+    saved: (SavedRows<K, B, T>, SavedRows<K, P, T>),
     held: Held,
     emitted: u64,
     next: N,
@@ -158,6 +167,8 @@ struct Core<K: Data, B: Data, P: Data, T: Time, S> {
     failed: bool,
     /// Rows kept so far.
     rows: u64,
+    /// Of the rows that the job began with, whether they have met a partner, until they are linked.
+    met_before: Vec<bool>,
     shape: PhantomData<fn() -> S>,
 }
 
@@ -170,6 +181,44 @@ where
     S: Shape<B, P>,
 {
     const MARKS: bool = S::KEPT_ALONE || S::KEPT_MET;
+
+    /// Begins with what is in the checkpoint, if the job goes on from one. What the table was built of has ended, or goes
+    /// on: so the rows are linked later, as others are.
+    fn restore(&mut self, rows: &SavedRows<K, B, T>, waiting: &SavedRows<K, P, T>) -> Result<()> {
+        let mut any_met = false;
+        rows.restore(|row, met| {
+            self.met_before.push(met);
+            any_met |= met;
+            self.keep(row)?;
+            if self.splitting.is_some() && any_met {
+                let what = "the rows of the checkpoint do not fit into memory, and which of them have met a partner is not \
+                            kept on disk";
+                return Err(self.kept.refused(what.to_owned()));
+            }
+            Ok(())
+        })?;
+        if any_met {
+            self.kept.rows.keep_places();
+        }
+        waiting.restore(|record, _| {
+            self.buffers = true;
+            self.buffer.push(record)
+        })
+    }
+
+    fn save(&self, event: Event, (rows, waiting): &(SavedRows<K, B, T>, SavedRows<K, P, T>)) {
+        let on_disk = self.splitting.is_some() || self.current.is_some();
+        rows.save(event, |out| match on_disk {
+            true => out.refuse(),
+            false => self.kept.save(out, &self.met_before),
+        });
+        waiting.save(event, |out| match self.buffer.in_memory() {
+            Some(records) => {
+                records.for_each(|(_, key, value, time)| out.add(key, value, *time, false))
+            }
+            None => out.refuse(),
+        });
+    }
 
     #[inline(always)]
     fn keep(&mut self, row: Row<K, B, T>) -> Result<()> {
@@ -260,6 +309,12 @@ where
                 if !self.kept.rows.link(LINKED) {
                     if Self::MARKS {
                         self.kept.forget_met();
+                        let before = std::mem::take(&mut self.met_before);
+                        self.kept
+                            .met
+                            .iter_mut()
+                            .zip(before)
+                            .for_each(|(met, before)| *met = before);
                     }
                     self.phase = Phase::Looking;
                 }
@@ -448,15 +503,21 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            // Held back until all results are emitted.
-            event if event.completes() => self.core.closing = Some(event),
+            // Held back until all results are emitted. The rows are all there now, and what is saved counts later.
+            event if event.completes() => {
+                self.core.save(event, &self.saved);
+                self.core.closing = Some(event);
+            }
             Event::Watermark(_) | Event::Idle if !self.core.is_level() => self.held.hold(event),
-            other => self.next.event(other),
+            other => {
+                self.core.save(other, &self.saved);
+                self.next.event(other);
+            }
         }
     }
 
     fn resume(&mut self) -> Flow {
-        let Self { core, held, emitted, next } = self;
+        let Self { core, held, emitted, next, .. } = self;
         let flow = pump(next, |next| match core.result() {
             Some((made, time)) => {
                 *emitted += 1;

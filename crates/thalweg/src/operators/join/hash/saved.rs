@@ -1,0 +1,95 @@
+//! Rows of joins in checkpoints.
+
+use super::Row;
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::data::Data;
+use crate::error::Result;
+use crate::flow::Event;
+use crate::plan::TaskContext;
+use crate::time::Time;
+use std::marker::PhantomData;
+
+/// Rows that a task keeps or that wait in it. They belong to the task that owns the key, or to every task.
+pub(in crate::operators::join) struct SavedRows<K, V, T> {
+    handle: StateHandle,
+    /// Whether all tasks have the same rows; the first one saves them.
+    everywhere: bool,
+    is_first: bool,
+    rows: PhantomData<fn() -> (K, V, T)>,
+}
+
+/// A row, and whether it has met a partner.
+type Entry<K, V, T> = (K, V, T, bool);
+
+/// Where rows are written.
+pub(in crate::operators::join) struct RowsOut<'a>(&'a mut Saving);
+
+impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
+    pub(in crate::operators::join) fn new(
+        cx: &TaskContext<'_>,
+        op: usize,
+        name: &str,
+        everywhere: bool,
+    ) -> Self {
+        let redistribution = match everywhere {
+            true => Redistribution::United,
+            false => Redistribution::ByKey,
+        };
+        let handle = cx.state::<Entry<K, V, T>>(op, name, redistribution);
+        Self { handle, everywhere, is_first: cx.task == 0, rows: PhantomData }
+    }
+
+    /// Saves rows at a barrier, and when the input has ended. None is needed then, unless all tasks have them and this one
+    /// saves them: others may go on.
+    pub(in crate::operators::join) fn save(
+        &self,
+        event: Event,
+        write: impl FnOnce(&mut RowsOut<'_>),
+    ) {
+        self.handle.save(event, |out| {
+            let is_needed = match self.everywhere {
+                true => self.is_first,
+                false => event != Event::End,
+            };
+            if is_needed {
+                write(&mut RowsOut(out));
+            }
+        });
+    }
+
+    /// Gives the rows to this task that it begins with, each with whether it has met a partner.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint cannot be read; those of `take`.
+    pub(in crate::operators::join) fn restore(
+        &self,
+        mut take: impl FnMut(Row<K, V, T>, bool) -> Result<()>,
+    ) -> Result<()> {
+        self.handle.restore(|(key, value, time, met): Entry<K, V, T>| {
+            take((key.key_hash(), key, value, time), met)
+        })
+    }
+}
+
+impl RowsOut<'_> {
+    pub(in crate::operators::join) fn add<K: Data, V: Data, T: Time>(
+        &mut self,
+        key: &K,
+        value: &V,
+        time: T,
+        met: bool,
+    ) {
+        self.0.add_by_key(key.key_hash(), |bytes| {
+            key.encode(bytes);
+            value.encode(bytes);
+            time.encode(bytes);
+            met.encode(bytes);
+        });
+    }
+
+    /// The rows cannot be saved now.
+    pub(super) fn refuse(&mut self) {
+        self.0.refuse("some of its records are on disk, and what is there is not saved yet");
+    }
+}
