@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::data::Data as _;
 use thalweg::io::Text;
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
 use thalweg::{Environment, Result};
 
 /// Not a test: the program that tests start and kill. It works in the folder that the variable names.
@@ -24,7 +27,10 @@ fn program_of_a_test() {
     }
 }
 
-/// Counts the lines of each key, numbers them, and copies them to files.
+/// A window, and how often there is one, in microseconds.
+const WINDOW: (u64, u64) = (5000, 2000);
+
+/// Counts the lines of each key, numbers them, joins them, sums them up in windows, and copies them to files.
 fn job(folder: &Path, cores: usize) -> Result<()> {
     let mut config = Config::default();
     config.cores = NonZeroUsize::new(cores).expect("some cores");
@@ -34,14 +40,13 @@ fn job(folder: &Path, cores: usize) -> Result<()> {
     let env = Environment::with_config(config);
     let pair = |line: &str| {
         // So that it takes long enough to be killed often.
-        std::hint::black_box((0..3000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
+        std::hint::black_box((0..1500u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
         let (key, value) = line.split_once(' ').expect("two words");
         (key.to_owned(), value.parse::<u64>().expect("a number"))
     };
     // A barrier waits for the block that is being read.
-    let files = Text::new(folder.join("in")).block_bytes(2000).split_bytes(50_000);
-    let [counted, rest] = env.lines(files).map(pair).split();
-    let [summed, copied] = rest.split();
+    let files = || Text::new(folder.join("in")).block_bytes(2000).split_bytes(50_000);
+    let [counted, summed, copied, joined] = env.lines(files()).map(pair).split();
     let counts = counted.group_by(|pair| pair.0.clone()).count().unkey();
     counts.map(|(key, count)| format!("{key} {count}")).write_lines(folder.join("counts.txt"));
     let sum = summed.map(|pair| pair.1).fold(0u64, |sum, n| *sum += n);
@@ -54,7 +59,24 @@ fn job(folder: &Path, cores: usize) -> Result<()> {
         .unkey()
         .map(|(key, (number, value))| format!("{key} {number} {value}"))
         .write_lines_parallel(folder.join("numbered"));
+    let tens = env.range(0..KEYS).map(|key| (format!("key-{key}"), key * 10)).keyed();
+    let joined = joined.group_by(|pair| pair.0.clone()).join(tens).unkey();
+    joined
+        .map(|(key, (pair, ten))| format!("{key} {} {ten}", pair.1))
+        .write_lines(folder.join("joined.txt"));
+    let at = |pair: &(String, u64)| Timestamp::from_micros(pair.1.cast_signed());
+    let timed = env.lines(files()).map(pair).assign_timestamps(at, Watermarks::monotonous());
+    let window = EventTimeWindow::sliding(micros(WINDOW.0), micros(WINDOW.1));
+    let windows = timed.group_by(|pair| pair.0.clone()).window(window).sum(|pair| pair.1);
+    windows
+        .unkey()
+        .map(|(key, pane)| format!("{key} {} {}", pane.start.as_micros(), pane.value))
+        .write_lines(folder.join("windows.txt"));
     env.run()
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
 }
 
 fn start(folder: &Path, cores: usize) -> Child {
@@ -165,6 +187,27 @@ fn check_output(folder: &Path) {
         numbers.sort_unstable();
         assert!(numbers.iter().copied().eq(1..=counts[&key]), "{key}: {numbers:?}");
     }
+    let mut joined: Vec<_> = read("joined.txt").lines().map(str::to_owned).collect();
+    let mut expected: Vec<_> =
+        input().map(|(key, n)| format!("key-{key} {n} {}", key * 10)).collect();
+    joined.sort();
+    expected.sort();
+    assert!(joined == expected, "{} rows of {}", joined.len(), expected.len());
+    let mut sums = BTreeMap::<(u64, i64), u64>::new();
+    for (key, n) in input() {
+        let (size, slide) = (WINDOW.0.cast_signed(), WINDOW.1.cast_signed());
+        let mut start = n.cast_signed().div_euclid(slide) * slide;
+        while start + size > n.cast_signed() {
+            *sums.entry((key, start)).or_default() += n;
+            start -= slide;
+        }
+    }
+    let mut windows: Vec<_> = read("windows.txt").lines().map(str::to_owned).collect();
+    let mut expected: Vec<_> =
+        sums.iter().map(|((key, start), sum)| format!("key-{key} {start} {sum}")).collect();
+    windows.sort();
+    expected.sort();
+    assert!(windows == expected, "{} windows of {}", windows.len(), expected.len());
     assert_eq!(newest(folder), 0, "a job that has ended well leaves no checkpoints");
 }
 
