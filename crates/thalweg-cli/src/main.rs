@@ -1,5 +1,6 @@
-//! The command `thalweg`, which starts a job on many hosts.
+//! The command `thalweg`, which starts a job on many hosts, and looks at checkpoints.
 
+mod checkpoint;
 mod exec;
 mod hosts;
 mod launch;
@@ -12,7 +13,7 @@ mod supervise;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Starts jobs of Thalweg on many hosts
+/// Starts jobs of Thalweg on many hosts, and looks at their checkpoints
 #[derive(Parser)]
 #[command(name = "thalweg", version)]
 struct Arguments {
@@ -23,6 +24,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Launch(launch::Arguments),
+    Checkpoint(checkpoint::Arguments),
     #[command(hide = true)]
     Exec(exec::Arguments),
 }
@@ -30,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Launch(arguments) => launch::run(&arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Exec(arguments) => exec::run(&arguments).map(|never| match never {}),
     };
     match ended {

@@ -19,7 +19,7 @@ pub mod metrics;
 mod snippets;
 pub mod time;
 
-mod checkpoint;
+pub mod checkpoint;
 mod clock;
 mod exchange;
 mod flow;

@@ -1,17 +1,22 @@
 //! What the tasks of a job remember, saved at barriers and restored in another run of the job.
 //!
-//! An operator gets a [`StateHandle`] for each of its states when its task is made. When a barrier passes the operator, and
+//! Programs turn it on by [`CheckpointConfig`](crate::config::CheckpointConfig); [`CheckpointDir`] looks at what is stored.
+//!
+//! An operator gets a `StateHandle` for each of its states when its task is made. When a barrier passes the operator, and
 //! at the end of its input, it saves entries through the handle. Barriers are aligned, so what all tasks have saved at one
-//! barrier is a consistent cut of the job: a [`Snapshot`]. A task that has ended before a barrier counts with what it saved
+//! barrier is a consistent cut of the job: a `Snapshot`. A task that has ended before a barrier counts with what it saved
 //! at its end.
 //!
 //! In a job that begins with a snapshot, each handle gives back the entries that are for its task, however many tasks
-//! there were: [`Redistribution`] says which these are.
+//! there were: `Redistribution` says which these are.
 //!
 //! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
 
+mod inspect;
 mod snapshot;
 mod store;
+
+pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::Store;

@@ -110,6 +110,11 @@ impl Snapshot {
         self.states.keys()
     }
 
+    /// How many tasks have saved a state.
+    pub(super) fn tasks(&self, id: &StateId) -> usize {
+        self.states.get(id).map_or(0, |state| state.entries.len())
+    }
+
     /// The entries of a state, of all tasks; none if it does not have the state.
     pub(super) fn entries(&self, id: &StateId) -> EntryReader<'_> {
         EntryReader { rest: &[], others: self.states.get(id).map_or(&[], |state| &state.entries) }

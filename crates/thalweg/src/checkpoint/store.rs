@@ -15,6 +15,7 @@ use crate::exchange::KEY_GROUPS;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// How a file begins.
 const MAGIC: &[u8; 8] = b"thalweg\0";
@@ -81,11 +82,11 @@ impl Store {
         Ok(store)
     }
 
-    /// The numbers of the checkpoints, in order.
-    fn numbers(&self) -> Result<Vec<u64>> {
-        let failed = |cause| Error::io(&self.dir, "list the checkpoints", cause);
+    /// The numbers of the checkpoints in a directory, in order.
+    pub(super) fn numbers(dir: &Path) -> Result<Vec<u64>> {
+        let failed = |cause| Error::io(dir, "list the checkpoints", cause);
         let mut numbers = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(failed)? {
+        for entry in fs::read_dir(dir).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let number = name.to_str().and_then(|name| {
                 name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok()
@@ -96,8 +97,25 @@ impl Store {
         Ok(numbers)
     }
 
+    /// The file of a checkpoint.
+    pub(super) fn path_of(dir: &Path, number: u64) -> PathBuf {
+        dir.join(format!("{PREFIX}{number:010}{SUFFIX}"))
+    }
+
     fn path(&self, number: u64) -> PathBuf {
-        self.dir.join(format!("{PREFIX}{number:010}{SUFFIX}"))
+        Self::path_of(&self.dir, number)
+    }
+
+    /// The length of a file, and when it was written; `None` if it is not there.
+    pub(super) fn look_at(path: &Path) -> Option<(u64, Option<SystemTime>)> {
+        let found = fs::metadata(path).ok()?;
+        Some((found.len(), found.modified().ok()))
+    }
+
+    /// Removes a checkpoint.
+    pub(super) fn remove(&self, number: u64) -> Result<()> {
+        let path = self.path(number);
+        fs::remove_file(&path).map_err(|cause| Error::io(&path, "remove the checkpoint", cause))
     }
 
     /// The newest checkpoint that can be read; `None` if there are no checkpoints. Newer ones are set aside: what the job
@@ -109,7 +127,7 @@ impl Store {
     pub(crate) fn newest(&self) -> Result<Option<Stored>> {
         let mut skipped = Vec::new();
         let mut unreadable = Vec::new();
-        for number in self.numbers()?.into_iter().rev() {
+        for number in Self::numbers(&self.dir)?.into_iter().rev() {
             match self.read(number) {
                 Ok(snapshot) => {
                     for number in unreadable {
@@ -117,8 +135,8 @@ impl Store {
                     }
                     return Ok(Some(Stored { number, snapshot, skipped }));
                 }
-                // It may be sound.
-                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+                // It may be sound, or is one of another version.
+                Err(error) if error.kind() != ErrorKind::Input => return Err(error),
                 Err(error) => {
                     unreadable.push(number);
                     skipped.push(error);
@@ -140,10 +158,18 @@ impl Store {
     }
 
     fn read(&self, number: u64) -> Result<Snapshot> {
-        let path = self.path(number);
+        Self::read_file(&self.path(number))
+    }
+
+    /// Reads a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// Of kind `Input` if it is torn or was altered; of kind `Plan` if it is of another version.
+    pub(super) fn read_file(path: &Path) -> Result<Snapshot> {
         let bytes =
-            fs::read(&path).map_err(|cause| Error::io(&path, "read the checkpoint", cause))?;
-        parse(&bytes).map_err(|what| Error::new(ErrorKind::Input, what).at(Place::File(path)))
+            fs::read(path).map_err(|cause| Error::io(path, "read the checkpoint", cause))?;
+        parse(&bytes).map_err(|error| error.at(Place::File(path.to_owned())))
     }
 
     /// Writes a checkpoint. It counts when this returns, and older ones that are not needed any more are removed.
@@ -190,7 +216,7 @@ impl Store {
 
     /// Removes all checkpoints but the newest. One that cannot be removed does no harm.
     fn keep(&self, newest: usize) {
-        let numbers = self.numbers().unwrap_or_default();
+        let numbers = Self::numbers(&self.dir).unwrap_or_default();
         // The oldest first: what is left must be the newest.
         for number in &numbers[..numbers.len().saturating_sub(newest)] {
             let _ = fs::remove_file(self.path(*number));
@@ -199,15 +225,16 @@ impl Store {
 }
 
 /// Reads the bytes of a file.
-fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
-    let torn = || "the checkpoint is incomplete".to_owned();
+fn parse(bytes: &[u8]) -> Result<Snapshot> {
+    let bad = |what: String| Error::new(ErrorKind::Input, what);
+    let torn = || bad("the checkpoint is incomplete".to_owned());
     let (header, content) = bytes.split_at_checked(HEADER).ok_or_else(torn)?;
     let (magic, header) = header.split_at(MAGIC.len());
     if magic != MAGIC {
-        return Err("this is no checkpoint".to_owned());
+        return Err(bad("this is no checkpoint".to_owned()));
     }
     let mut header = header;
-    let mut word = || -> Result<u32, String> {
+    let mut word = || -> Result<u32> {
         let (word, rest) = header.split_first_chunk::<4>().ok_or_else(torn)?;
         header = rest;
         Ok(u32::from_le_bytes(*word))
@@ -219,7 +246,8 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
         ("the number of its key groups is", groups, KEY_GROUPS as u32),
     ] {
         if theirs != ours {
-            return Err(format!("{what} {theirs}, and this program has {ours}"));
+            let what = format!("{what} {theirs}, and this program has {ours}");
+            return Err(Error::new(ErrorKind::Plan, what));
         }
     }
     let (length, digest) = header.split_first_chunk::<8>().ok_or_else(torn)?;
@@ -227,9 +255,10 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
         return Err(torn());
     }
     if hash_bytes(content).to_le_bytes() != digest {
-        return Err("the checkpoint was altered: its digest is another".to_owned());
+        return Err(bad("the checkpoint was altered: its digest is another".to_owned()));
     }
-    Snapshot::decode(content).map_err(|error| format!("the checkpoint cannot be read: {error}"))
+    Snapshot::decode(content)
+        .map_err(|error| bad(format!("the checkpoint cannot be read: {error}")))
 }
 
 #[cfg(all(test, not(loom), not(miri)))]
@@ -254,7 +283,7 @@ mod tests {
         for number in 1..5 {
             store.write(number, &snapshot(number)).unwrap();
         }
-        assert_eq!(store.numbers().unwrap(), [3, 4]);
+        assert_eq!(Store::numbers(&store.dir).unwrap(), [3, 4]);
         assert_eq!(store.newest().unwrap().unwrap().snapshot, snapshot(4));
         assert!(store.write(4, &snapshot(7)).is_err(), "no checkpoint is replaced");
         let whole = fs::read(store.path(4)).unwrap();
@@ -263,7 +292,7 @@ mod tests {
             let found = store.newest().unwrap().unwrap();
             assert_eq!((found.number, found.skipped.len()), (3, 1), "{length} bytes");
             assert_eq!(
-                store.numbers().unwrap(),
+                Store::numbers(&store.dir).unwrap(),
                 [3],
                 "what cannot be read now is never read later"
             );
@@ -272,7 +301,13 @@ mod tests {
             let mut altered = whole.clone();
             altered[at] ^= 1;
             fs::write(store.path(4), &altered).unwrap();
-            assert_eq!(store.newest().unwrap().unwrap().number, 3, "byte {at} is another");
+            let found = store.newest();
+            if (MAGIC.len()..MAGIC.len() + 3 * size_of::<u32>()).contains(&at) {
+                let error = found.err().expect("it may be a sound one of another version");
+                assert!(error.to_string().contains("and this program has"), "{error}");
+                continue;
+            }
+            assert_eq!(found.unwrap().unwrap().number, 3, "byte {at} is another");
         }
         fs::write(store.path(3), b"").unwrap();
         let error = store.newest().err().expect("a job must not begin anew without a word");

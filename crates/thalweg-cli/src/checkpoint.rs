@@ -1,0 +1,188 @@
+//! `thalweg checkpoint`: what is in the directory of a job's checkpoints.
+
+use anyhow::{Result, bail};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
+
+/// Look at the checkpoints of a job, or remove them
+///
+/// A program that is run with `--checkpoint DIR` keeps its two newest checkpoints there, until its job has ended well.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  thalweg checkpoint ls saved               # number, age and size of each
+  thalweg checkpoint show saved             # what each operator has in the newest
+  thalweg checkpoint verify saved           # whether each is whole; the status says so too
+  thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List the checkpoints, the newest last
+    Ls(Directory),
+    /// Say what each operator has in a checkpoint: keys or other entries, and bytes
+    Show {
+        #[command(flatten)]
+        dir: Directory,
+        /// The checkpoint [default: the newest]
+        #[arg(long, value_name = "N")]
+        number: Option<u64>,
+    },
+    /// Read every checkpoint and compare its digest; the status is 1 if one cannot be restored
+    Verify(Directory),
+    /// Remove checkpoints; a job that goes on without them begins anew
+    Rm {
+        #[command(flatten)]
+        dir: Directory,
+        /// The checkpoint
+        #[arg(long, value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+        number: Option<u64>,
+        /// All of them
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+#[derive(clap::Args)]
+struct Directory {
+    /// The directory of the job's checkpoints
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Runs the command; returns the status of the process.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let (text, status) = match &arguments.command {
+        Command::Ls(dir) => (table(&list(dir)?, SystemTime::now()), 0),
+        Command::Show { dir, number } => {
+            let all = list(dir)?;
+            let wanted = match number {
+                Some(number) => all.iter().find(|file| file.number == *number),
+                None => all.last(),
+            };
+            let Some(file) = wanted else { bail!("{} has no such checkpoint", dir.dir.display()) };
+            let states = CheckpointDir::open(&dir.dir)?.read(file.number)?;
+            (format!("checkpoint {}\n{}", file.number, states_table(&states)), 0)
+        }
+        Command::Verify(dir) => verify(dir)?,
+        Command::Rm { dir, number, all } => {
+            let files = list(dir)?;
+            let wanted = |file: &&CheckpointFile| *all || Some(file.number) == *number;
+            let removed: Vec<_> = files.iter().filter(wanted).collect();
+            if removed.is_empty() {
+                bail!("{} has no such checkpoint", dir.dir.display());
+            }
+            for file in &removed {
+                CheckpointDir::open(&dir.dir)?.remove(file.number)?;
+            }
+            (format!("removed {} of {}\n", removed.len(), files.len()), 0)
+        }
+    };
+    // A reader that has seen enough closes its end.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(status)
+}
+
+/// The checkpoints; an error if there is none.
+fn list(Directory { dir }: &Directory) -> Result<Vec<CheckpointFile>> {
+    let files = CheckpointDir::open(dir)?.list()?;
+    if files.is_empty() {
+        bail!("{} has no checkpoints: they are removed when the job has ended well", dir.display());
+    }
+    Ok(files)
+}
+
+fn verify(dir: &Directory) -> Result<(String, u8)> {
+    let (mut text, mut status) = (String::new(), 0);
+    for CheckpointFile { number, .. } in list(dir)? {
+        match CheckpointDir::open(&dir.dir)?.read(number) {
+            Ok(states) => {
+                let entries: u64 = states.iter().map(|state| state.entries).sum();
+                writeln!(
+                    text,
+                    "checkpoint {number}: whole, {entries} entries of {} states",
+                    states.len()
+                )?;
+            }
+            Err(error) => {
+                status = 1;
+                writeln!(text, "checkpoint {number}: {error}")?;
+            }
+        }
+    }
+    Ok((text, status))
+}
+
+fn table(files: &[CheckpointFile], now: SystemTime) -> String {
+    let age = |file: &CheckpointFile| {
+        let age = file.written.and_then(|written| now.duration_since(written).ok());
+        age.map_or_else(
+            || "?".to_owned(),
+            |age| format!("{:?}", Duration::from_secs(age.as_secs())),
+        )
+    };
+    let rows = files.iter().map(|file| [file.number.to_string(), age(file), size(file.bytes)]);
+    columns(["NUMBER", "AGE", "SIZE"], rows)
+}
+
+fn states_table(states: &[StateSummary]) -> String {
+    let rows = states.iter().map(|state| {
+        [
+            state.operator.clone(),
+            state.state.clone(),
+            state.entries.to_string(),
+            size(state.bytes),
+            size(state.largest),
+            state.tasks.to_string(),
+            state.schema.clone(),
+        ]
+    });
+    columns(["OPERATOR", "STATE", "ENTRIES", "SIZE", "LARGEST", "TASKS", "TYPE"], rows)
+}
+
+/// Rows under their heads. The last column may be of any width.
+fn columns<const N: usize>(heads: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let all: Vec<_> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();
+    let widths: [usize; N] = std::array::from_fn(|at| {
+        all.iter().map(|row| row[at].chars().count()).max().unwrap_or_default()
+    });
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    all.iter().map(line).collect()
+}
+
+/// A number of bytes, as people read it.
+fn size(bytes: u64) -> String {
+    let mut scaled = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if scaled < 1024.0 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1024.0, larger);
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        let rows = [["a", "long"], ["longer", "b"]].map(|row| row.map(str::to_owned));
+        assert_eq!(columns(["X", "Y"], rows.into_iter()), "X       Y\na       long\nlonger  b\n");
+        assert_eq!(
+            [size(0), size(1023), size(1536), size(3 << 40)],
+            ["0 B", "1023 B", "1.5 KiB", "3.0 TiB"]
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Looks at the checkpoints in a directory, without the program that has made them.
+
+use super::Store;
+use super::snapshot::Saved;
+use crate::error::{Error, ErrorKind, Place, Result};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The directory of a job's checkpoints, as tools see it: what is there, and whether it is sound.
+///
+/// Reading takes no lock, so a job that runs may remove a checkpoint at any moment. To write and to restore checkpoints, see
+/// [`CheckpointConfig`](crate::config::CheckpointConfig).
+///
+/// ```
+/// use thalweg::checkpoint::CheckpointDir;
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let checkpoints = CheckpointDir::open(folder.path())?;
+/// assert!(checkpoints.list()?.is_empty());
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CheckpointDir(PathBuf);
+
+/// A checkpoint in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointFile {
+    /// Its number; newer ones have higher numbers.
+    pub number: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was written, if the file system knows.
+    pub written: Option<SystemTime>,
+}
+
+/// What a checkpoint has of one state of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateSummary {
+    /// The operator: its name, or its kind and number.
+    pub operator: String,
+    /// Which of the operator's states it is.
+    pub state: String,
+    /// The type of its entries, and what the operator was given.
+    pub schema: String,
+    /// How many tasks have saved it.
+    pub tasks: usize,
+    /// How many entries all tasks have saved: keys, for most operators that have keys.
+    pub entries: u64,
+    /// The bytes of all entries.
+    pub bytes: u64,
+    /// The bytes of the largest.
+    pub largest: u64,
+}
+
+impl CheckpointDir {
+    /// The checkpoints in a directory.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        match Store::numbers(dir) {
+            Ok(_) => Ok(Self(dir.to_owned())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All checkpoints, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be read.
+    pub fn list(&self) -> Result<Vec<CheckpointFile>> {
+        let numbers = Store::numbers(&self.0)?;
+        let file = |number| {
+            let path = Store::path_of(&self.0, number);
+            // One that is removed meanwhile is not there.
+            let (bytes, written) = Store::look_at(&path)?;
+            Some(CheckpointFile { number, path, bytes, written })
+        };
+        Ok(numbers.into_iter().filter_map(file).collect())
+    }
+
+    /// Reads a checkpoint, compares its digest, and says what is in it, by operator and state.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, if it is torn or was altered, or if it is of another version.
+    pub fn read(&self, number: u64) -> Result<Vec<StateSummary>> {
+        let path = Store::path_of(&self.0, number);
+        let snapshot = Store::read_file(&path)?;
+        let unreadable = |error| {
+            let what = format!("the checkpoint cannot be read: {error}");
+            Error::new(ErrorKind::Input, what).at(Place::File(path.clone()))
+        };
+        let mut all = Vec::new();
+        for id in snapshot.ids() {
+            let mut summary = StateSummary {
+                operator: id.operator.clone(),
+                state: id.name.clone(),
+                schema: snapshot.schema(id).unwrap_or_default().to_owned(),
+                tasks: snapshot.tasks(id),
+                entries: 0,
+                bytes: 0,
+                largest: 0,
+            };
+            let mut entries = snapshot.entries(id);
+            while let Some(Saved { bytes, .. }) = entries.next().map_err(unreadable)? {
+                summary.entries += 1;
+                summary.bytes += bytes.len() as u64;
+                summary.largest = summary.largest.max(bytes.len() as u64);
+            }
+            all.push(summary);
+        }
+        Ok(all)
+    }
+
+    /// Removes a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// If a job uses the directory, or the checkpoint cannot be removed.
+    pub fn remove(&self, number: u64) -> Result<()> {
+        Store::open(&self.0)?.remove(number)
+    }
+}
