@@ -1,9 +1,10 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
 //! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
 //! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`,
-//! `kmeans`, `barrier`.
+//! `kmeans`, `barrier`, `checkpoint`.
 
 mod barrier;
+mod checkpoint;
 mod collisions;
 mod counts;
 mod exchange;
@@ -30,6 +31,7 @@ use thalweg::config::{Compression, Config, HostConfig, Secret, Tls};
 fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "barrier" => barrier::serve_barrier(request),
+        "checkpoint" => checkpoint::serve_checkpoint(request),
         "kmeans" => kmeans::serve_kmeans(request),
         "wordcount" if request.get("form") == Some("graph") => counts::serve_graph(request),
         "wordcount" => counts::serve_wordcount(request),

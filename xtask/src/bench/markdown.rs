@@ -113,6 +113,8 @@ fn ours(outcome: &Outcome) -> String {
         Metric::Throughput => {
             middle(|round| Some(round.records / round.seconds / 1e6)).map(rounded)
         }
+        Metric::Cpu => middle(|round| Some(round.records / round.cpu? / 1e6))
+            .map(|speed| format!("{} a second of CPU", rounded(speed))),
         Metric::P99 => {
             middle(|round| round.p99).map(|p99| format!("p99 {} ms", rounded(p99 * 1e3)))
         }

@@ -146,6 +146,7 @@ fn score(round: &Round, metric: Metric) -> f64 {
         Metric::Throughput => round.records / round.seconds,
         // A contestant that reports no latency has no score, and all comparisons with it are void.
         Metric::P99 => round.p99.map_or(f64::NAN, |p99| 1.0 / p99),
+        Metric::Cpu => round.cpu.map_or(f64::NAN, |cpu| round.records / cpu),
     }
 }
 

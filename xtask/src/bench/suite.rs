@@ -21,6 +21,8 @@ pub(super) enum Metric {
     Throughput,
     /// The 99th percentile of the latency; the ratio is inverted so that greater is better.
     P99,
+    /// Records per second of processor time, of all threads.
+    Cpu,
 }
 
 /// A program with its arguments.
@@ -110,7 +112,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 22] = [
+pub(super) const BENCHES: [&str; 23] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -132,6 +134,7 @@ pub(super) const BENCHES: [&str; 22] = [
     "closure",
     "kmeans",
     "barrier",
+    "checkpoint",
     "hosts",
 ];
 
@@ -162,6 +165,7 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "closure" => closure(size),
         "kmeans" => kmeans(size, cores),
         "barrier" => barrier(size, cores),
+        "checkpoint" => checkpoint(size),
         "hosts" => hosts(size, cores),
         _ => return None,
     };
@@ -711,6 +715,21 @@ fn barrier(size: Size, cores: usize) -> Vec<Case> {
         .against("openmp", OPENMP, &work);
     case.rivals[0].own_answer = true;
     vec![case.on_cores(cores.min(2))]
+}
+
+/// A count of keys with checkpoints, beside the same without.
+fn checkpoint(size: Size) -> Vec<Case> {
+    let work = format!(
+        "checkpoint --distinct 1000000 --records {}",
+        size.pick(200_000_000u64, 2_000_000_000)
+    );
+    let case = |(name, every): (&str, u64)| {
+        let mut case = Case::new("checkpoint", name, &format!("{work} --every-ms {every}"))
+            .against("none", OURS, &work);
+        case.metric = Metric::Cpu;
+        case
+    };
+    [("1s", 1000), ("100ms", 100)].into_iter().map(case).collect()
 }
 
 /// Work of other benches on two processes of one core each, beside one process of ours with two cores.

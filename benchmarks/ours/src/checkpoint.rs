@@ -1,0 +1,59 @@
+//! `checkpoint`: a count of keys with a checkpoint each so many milliseconds, or with none.
+
+use crate::environment_of;
+use bench_protocol::{Answer, Digest, Request, Result, serve};
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg::config::{CheckpointConfig, Config};
+
+pub(crate) fn serve_checkpoint(request: &Request) -> Result<()> {
+    let records: u64 = request.value("records")?;
+    let distinct: u64 = request.value("distinct")?;
+    let every: u64 = request.value_or("every-ms", 0)?;
+    let mut round = 0_u64;
+    serve(request, |stopwatch| {
+        // A directory is that of one job.
+        round += 1;
+        let folder = Folder::new(round);
+        let mut config = Config::default();
+        if every > 0 {
+            let mut checkpoints = CheckpointConfig::new(&folder.0);
+            checkpoints.interval = Duration::from_millis(every);
+            config.checkpoints = Some(checkpoints);
+        }
+        let env = environment_of(request, config)?;
+        let rows = stopwatch.time(|| -> thalweg::Result<Vec<(u64, u64)>> {
+            let keys = env.range(0..records).map(move |n| mixed(n) % distinct);
+            let rows = keys.group_by(|key| *key).count().unkey().collect();
+            env.run()?;
+            rows.take()
+        })?;
+        let mut digest = Digest::default();
+        for (key, count) in rows {
+            digest.add_number(key, count);
+        }
+        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
+    })
+}
+
+/// Numbers in no order.
+fn mixed(n: u64) -> u64 {
+    let n = (n ^ (n >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    n ^ (n >> 29)
+}
+
+/// A folder of its own, which is removed.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(round: u64) -> Self {
+        let name = format!("thalweg-bench-{}-{round}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
