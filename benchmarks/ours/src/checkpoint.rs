@@ -1,7 +1,8 @@
 //! `checkpoint`: a count of keys with a checkpoint each so many milliseconds, or with none.
 
 use crate::environment_of;
-use bench_protocol::{Answer, Digest, Request, Result, serve};
+use bench_protocol::digest::Digest;
+use bench_protocol::{Answer, Request, Result, serve};
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg::config::{CheckpointConfig, Config};

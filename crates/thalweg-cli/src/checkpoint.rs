@@ -15,7 +15,7 @@ use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
 Examples:
   thalweg checkpoint ls saved               # number, age and size of each
   thalweg checkpoint show saved             # what each operator has in the newest
-  thalweg checkpoint verify saved           # whether each is whole; the status says so too
+  thalweg checkpoint verify saved           # whether each is whole; the exit status is 1 if not
   thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -30,17 +30,17 @@ enum Command {
     Show {
         #[command(flatten)]
         dir: Directory,
-        /// The checkpoint [default: the newest]
+        /// The number of the checkpoint [default: the newest]
         #[arg(long, value_name = "N")]
         number: Option<u64>,
     },
-    /// Read every checkpoint and compare its digest; the status is 1 if one cannot be restored
+    /// Read every checkpoint and compare its digest; the exit status is 1 if one cannot be read
     Verify(Directory),
     /// Remove checkpoints; a job that goes on without them begins anew
     Rm {
         #[command(flatten)]
         dir: Directory,
-        /// The checkpoint
+        /// The number of the checkpoint
         #[arg(long, value_name = "N", required_unless_present = "all", conflicts_with = "all")]
         number: Option<u64>,
         /// All of them
@@ -67,8 +67,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
                 None => all.last(),
             };
             let Some(file) = wanted else { bail!("{} has no such checkpoint", dir.dir.display()) };
-            let states = CheckpointDir::open(&dir.dir)?.read(file.number)?;
-            (format!("checkpoint {}\n{}", file.number, states_table(&states)), 0)
+            match CheckpointDir::open(&dir.dir)?.read(file.number) {
+                Ok(states) => (format!("checkpoint {}\n{}", file.number, states_table(&states)), 0),
+                // The job has newer ones by now.
+                Err(_) if number.is_none() && !file.path.exists() => return run(arguments),
+                Err(error) => return Err(error.into()),
+            }
         }
         Command::Verify(dir) => verify(dir)?,
         Command::Rm { dir, number, all } => {
@@ -100,7 +104,7 @@ fn list(Directory { dir }: &Directory) -> Result<Vec<CheckpointFile>> {
 
 fn verify(dir: &Directory) -> Result<(String, u8)> {
     let (mut text, mut status) = (String::new(), 0);
-    for CheckpointFile { number, .. } in list(dir)? {
+    for CheckpointFile { number, path, .. } in list(dir)? {
         match CheckpointDir::open(&dir.dir)?.read(number) {
             Ok(states) => {
                 let entries: u64 = states.iter().map(|state| state.entries).sum();
@@ -110,6 +114,8 @@ fn verify(dir: &Directory) -> Result<(String, u8)> {
                     states.len()
                 )?;
             }
+            // The job that uses the directory has removed it.
+            Err(_) if !path.exists() => {}
             Err(error) => {
                 status = 1;
                 writeln!(text, "checkpoint {number}: {error}")?;

@@ -414,6 +414,12 @@ fn tables_of_joins_are_restored() {
         let all = env.parallel_iter(unequal).group_by(|n| n % 100);
         all.join_with(right(env)).broadcast_right().left()
     });
+    // The first task needs nothing of the table that all tasks have, since it has no key of those that follow.
+    restored!(|env: &Environment| {
+        let facts = env.range(0..2000).group_by(|n| n % 100).repartition();
+        let named = facts.join_with(right(env)).broadcast_right().inner();
+        named.join(env.range(0..1).group_by(|_| 77))
+    });
     // What is looked up comes from the same source as the table, and waits beside it.
     restored!(|env: &Environment| {
         let [one, other] = env.range(0..2000).split();

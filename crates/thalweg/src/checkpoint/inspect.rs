@@ -62,10 +62,7 @@ impl CheckpointDir {
     /// If it is not there.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
         let dir = dir.as_ref();
-        match Store::numbers(dir) {
-            Ok(_) => Ok(Self(dir.to_owned())),
-            Err(error) => Err(error),
-        }
+        Store::numbers(dir).map(|_| Self(dir.to_owned()))
     }
 
     /// All checkpoints, the oldest first.
@@ -122,8 +119,13 @@ impl CheckpointDir {
     ///
     /// # Errors
     ///
-    /// If a job uses the directory, or the checkpoint cannot be removed.
+    /// If it is not there, if a job uses the directory, or if it cannot be removed.
     pub fn remove(&self, number: u64) -> Result<()> {
+        let path = Store::path_of(&self.0, number);
+        if Store::look_at(&path).is_none() {
+            let what = "there is no such checkpoint";
+            return Err(Error::new(ErrorKind::Io, what).at(Place::File(path)));
+        }
         Store::open(&self.0)?.remove(number)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::Store;
 
 use crate::clock::Clock;
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, of_ours};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::owner;
 use crate::flow::{Epoch, Event, Op};
@@ -30,6 +30,9 @@ use crate::sync::{Mutex, lock};
 use snapshot::{Entries, Saved};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+
+/// How the message begins by which a snapshot is refused that can be restored with other numbers of tasks.
+pub(crate) const OTHER_TASKS: &str = "the checkpoint cannot be restored with this number of tasks";
 
 /// Which tasks of an operator get an entry that one of its tasks has saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +111,11 @@ impl Checkpoints {
         lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
+    }
+
+    /// Whether the job begins with a snapshot; known until its tasks are made.
+    pub(crate) fn is_restored(&self) -> bool {
+        lock(&self.restored).is_some()
     }
 
     /// Whether an operator, by its number in the plan, has a state.
@@ -269,8 +277,12 @@ impl StateHandle {
             let what = format!("{} of the checkpoint cannot be read: {error}", slot.id);
             Error::new(ErrorKind::Input, what)
         };
+        if snapshot.schema(&slot.id) != Some(&slot.schema) {
+            // The job is refused when all its tasks are made.
+            return Ok(());
+        }
         let mut entries = snapshot.entries(&slot.id);
-        let mut restore = || {
+        let restore = || {
             while let Some(Saved { hash, mut bytes }) = entries.next().map_err(unreadable)? {
                 let is_for_me = match redistribution {
                     Redistribution::ByKey => owner(hash, *tasks) == *task,
@@ -283,7 +295,8 @@ impl StateHandle {
             }
             Ok(())
         };
-        restore().map_err(|error: Error| error.in_operator(&*slot.op.name()))
+        let restored = of_ours(restore);
+        restored.map_err(|error: Error| error.in_operator(&*slot.op.name()))
     }
 }
 

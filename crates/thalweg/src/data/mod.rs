@@ -27,7 +27,7 @@ pub use batch::{Batch, BytesBatch, TextBatch};
 pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
 #[doc(hidden)]
-pub(crate) use codec::{decode_whole, encode_words, extend_from, extend_words};
+pub(crate) use codec::{decode_whole, encode_words, extend_from, extend_words, of_ours};
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::Key;
 #[doc(hidden)]

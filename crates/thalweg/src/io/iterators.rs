@@ -2,8 +2,9 @@
 
 use super::consumed::Consumed;
 use super::portions::{Next, Share, Shared, Work};
-use crate::checkpoint::{Redistribution, StateHandle};
+use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::clock::Nanos;
+use crate::data::Data;
 use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Event, Push, Waker, push_numbers};
@@ -123,8 +124,14 @@ struct Items<I> {
     since: Nanos,
 }
 
-/// How far an iterator was read, in checkpoints: as [`Reading`], and whether it has ended.
-type Position = (usize, usize, u64, bool);
+/// How far an iterator was read, in checkpoints.
+#[derive(Data)]
+struct Position {
+    task: usize,
+    tasks: usize,
+    read: u64,
+    ended: bool,
+}
 
 /// How far an iterator was read.
 #[derive(Clone, Copy, Default)]
@@ -161,15 +168,16 @@ where
             None => StateHandle::none(),
         };
         let (mut before, mut ended) = (Vec::new(), Vec::new());
-        position.restore(|(task, tasks, read, has_ended): Position| {
-            let readings = if has_ended { &mut ended } else { &mut before };
+        position.restore(|position: Position| {
+            let Position { task, tasks, read, .. } = position;
+            let readings = if position.ended { &mut ended } else { &mut before };
             readings.push(Reading { task, tasks, read, to_skip: read });
             Ok(())
         })?;
         if cx.partitions.is_timed() && before.len() > cx.tasks {
             let what = format!(
-                "with event time, the {} iterators that had not ended at the checkpoint need as many tasks, and there are {}: \
-                 each is in order for itself, and those that one task reads in turn would be late; more cores, or `--tasks`, \
+                "{OTHER_TASKS}: with event time, its {} iterators that had not ended need as many, and there are {}. Each is in \
+                 order for itself, and records of those that one task reads in turn would be late; more cores, or `--tasks`, \
                  restore it",
                 before.len(),
                 cx.tasks,
@@ -321,9 +329,9 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
     fn save(&mut self, event: Event) {
         let Self { iter, reading, others, ended, position, .. } = self;
         position.save(event, |out| {
-            let mut add = |reading: &Reading, has_ended: bool| {
-                let position: Position = (reading.task, reading.tasks, reading.read, has_ended);
-                out.add(&position);
+            let mut add = |reading: &Reading, ended: bool| {
+                let Reading { task, tasks, read, .. } = *reading;
+                out.add(&Position { task, tasks, read, ended });
             };
             ended.iter().for_each(|reading| add(reading, true));
             let current = iter.is_some().then_some(&*reading);

@@ -109,6 +109,11 @@ impl<'a> TaskContext<'a> {
         all.handle((self.op(id), state, shape), (self.task, self.tasks), redistribution)
     }
 
+    /// Whether the job goes on from a checkpoint.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.checkpoints.is_some_and(|checkpoints| checkpoints.is_restored())
+    }
+
     /// The operator that the stage begins with.
     pub(crate) fn first_operator(&self) -> Option<usize> {
         self.plan.stages[self.stage].operators.first().copied()

@@ -1,6 +1,7 @@
 //! How far event time was in a task, in checkpoints.
 
 use crate::checkpoint::{Redistribution, StateHandle};
+use crate::data::Data;
 use crate::error::Result;
 use crate::flow::Event;
 use crate::plan::TaskContext;
@@ -10,8 +11,14 @@ use crate::time::Timestamp;
 /// and a task that gets no more records would never let event time advance to where it had been.
 pub(crate) struct SavedWatermark(StateHandle);
 
-/// Whether a task's watermark held those of other tasks back, whether its input had ended, and the watermark.
-type Entry = (bool, bool, Option<Timestamp>);
+/// What a task saves.
+#[derive(Data)]
+struct Entry {
+    /// Whether it held the watermarks of other tasks back: it was not idle, and its input had not ended.
+    holds: bool,
+    ended: bool,
+    at: Option<Timestamp>,
+}
 
 impl SavedWatermark {
     /// That of a task, and the watermark that it begins with: the least of all tasks that held others back, since it may get
@@ -39,7 +46,7 @@ impl SavedWatermark {
     /// Saves the watermark at a barrier, and at the end.
     pub(crate) fn save(&self, event: Event, holds: bool, at: Option<Timestamp>) {
         let ended = event == Event::End;
-        let entry: Entry = (holds && !ended, ended, at);
+        let entry = Entry { holds: holds && !ended, ended, at };
         self.0.save(event, |out| out.add(&entry));
     }
 }
@@ -47,12 +54,12 @@ impl SavedWatermark {
 /// The least of those that held others back; if there is none, of those that were idle, which may have records again; else how
 /// far the last of those that had ended was.
 fn least(entries: &[Entry]) -> Option<Timestamp> {
-    let holding = entries.iter().filter(|(holds, ..)| *holds).map(|(.., at)| *at);
-    let idle = entries.iter().filter(|(_, ended, _)| !ended).map(|(.., at)| *at);
+    let holding = entries.iter().filter(|entry| entry.holds).map(|entry| entry.at);
+    let idle = entries.iter().filter(|entry| !entry.ended).map(|entry| entry.at);
     holding
         .min()
         .or_else(|| idle.min())
-        .unwrap_or_else(|| entries.iter().filter_map(|(.., at)| *at).max())
+        .unwrap_or_else(|| entries.iter().filter_map(|entry| entry.at).max())
 }
 
 #[cfg(all(test, not(loom)))]
@@ -62,8 +69,9 @@ mod tests {
     #[test]
     fn only_tasks_that_have_input_hold_others_back() {
         let at = |micros| Some(Timestamp::from_micros(micros));
-        let (holds, idle) = (|at| (true, false, at), |at| (false, false, at));
-        let ended = |at| (false, true, at);
+        let holds = |at| Entry { holds: true, ended: false, at };
+        let idle = |at| Entry { holds: false, ended: false, at };
+        let ended = |at| Entry { holds: false, ended: true, at };
         assert_eq!(least(&[holds(at(7)), holds(at(5)), idle(at(3)), ended(at(1))]), at(5));
         assert_eq!(least(&[holds(at(7)), holds(None), ended(at(3))]), None);
         assert_eq!(least(&[idle(at(3)), idle(at(9)), ended(at(1))]), at(3));

@@ -202,7 +202,8 @@ impl<N: Pipe> ClockedPush<N> {
     fn new(cx: &TaskContext<'_>, frames: Frames, next: N) -> Self {
         let clock = cx.clock.clone();
         let now = clock.wall();
-        let edge = frames.span(frames.slice(now)).1;
+        // What came due while a job was interrupted is emitted at once.
+        let edge = if cx.is_restored() { now } else { frames.span(frames.slice(now)).1 };
         Self { clock, frames, now, edge, settled: false, next }
     }
 

@@ -560,6 +560,10 @@ where
 
     fn is_closed(&mut self) -> bool {
         let core = &self.core;
+        // The table of all tasks is read to its end by the one that saves it, though it may not need it.
+        if matches!(core.phase, Phase::Building) && self.saved.0.are_of_all_tasks() {
+            return false;
+        }
         let fruitless = matches!(core.phase, Phase::Looking) && core.rows == 0 && !S::PROBE_ALONE;
         fruitless || self.next.is_closed()
     }
@@ -628,6 +632,6 @@ where
     }
 
     fn wants_second(&self) -> bool {
-        self.core.buffers
+        self.core.early
     }
 }

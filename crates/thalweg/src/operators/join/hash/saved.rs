@@ -39,6 +39,11 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
         Self { handle, everywhere, is_first: cx.task == 0, rows: PhantomData }
     }
 
+    /// Whether this task saves the rows of all tasks.
+    pub(super) fn are_of_all_tasks(&self) -> bool {
+        self.everywhere && self.is_first && self.handle.is_on()
+    }
+
     /// Saves rows at a barrier, and when the input has ended. None is needed then, unless all tasks have them and this one
     /// saves them: others may go on.
     pub(in crate::operators::join) fn save(

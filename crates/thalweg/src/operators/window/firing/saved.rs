@@ -3,7 +3,7 @@
 use super::early::{Earlies, Had};
 use super::feed::Feed;
 use super::open::Windows;
-use crate::checkpoint::{Redistribution, StateHandle};
+use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::PartialBatch;
@@ -100,10 +100,8 @@ impl SavedWindows {
             return Ok(());
         }
         let least = windows.frames.forgets_what_has_ended();
-        let reached = agreed(&all, self.task, tasks, least).map_err(|error| {
-            // As other errors of checkpoints.
-            error.in_operator(&*windows.op.name())
-        })?;
+        let reached = agreed(&all, self.task, tasks, least)
+            .map_err(|error| error.in_operator(&*windows.op.name()))?;
         (windows.fired, windows.over) = (reached.fired, reached.over);
         windows.entered_until = reached.entered;
         let Windows { weighed, coming, kept, rolling, rolled, live, updates, .. } = windows;
@@ -247,8 +245,8 @@ fn agreed(all: &[Reached], task: usize, tasks: usize, least: bool) -> Result<Rea
     let own = all.iter().find(|reached| reached.task == task).filter(|_| all.len() == tasks);
     own.cloned().ok_or_else(|| {
         let what = format!(
-            "the {} tasks of the checkpoint had emitted different windows when it was taken, so it can be restored with as \
-             many tasks only, and there are {tasks} now: set their number by `--tasks`",
+            "{OTHER_TASKS}: the {} that it has had emitted different windows, so there must be as many, and there are \
+             {tasks}; set their number by `--tasks`",
             all.len(),
         );
         Error::new(ErrorKind::Config, what)
@@ -279,6 +277,6 @@ mod tests {
         let refused = agreed(&apart, 1, 3, false).unwrap_err().to_string();
         // By the clock, what has ended is gone, and no record comes for it.
         assert_eq!(agreed(&apart, 1, 3, true).unwrap().fired, Some(5));
-        assert!(refused.contains("with as many tasks only, and there are 3 now"), "{refused}");
+        assert!(refused.contains("there must be as many, and there are 3"), "{refused}");
     }
 }

@@ -338,7 +338,7 @@ where
         }
         self.flushed = self.hot.seen();
         match event {
-            Event::Watermark(at) => self.watermark = at.as_micros(),
+            Event::Watermark(at) => self.watermark = self.watermark.max(at.as_micros()),
             Event::Idle => self.was_idle = true,
             Event::Round(_) => (self.watermark, self.was_idle) = (i64::MIN, false),
             Event::Partition(_) | Event::Barrier(_) | Event::End => {}
