@@ -273,7 +273,7 @@ impl<V: ?Sized> MakeWindows<V> for Hundreds {
         *seen += 1;
         let hundred = at.as_micros() / 100;
         cx.add_until(hundred, Timestamp::from_micros(hundred * 100 + 100));
-        if *seen % 10 == 0 {
+        if seen.is_multiple_of(10) {
             cx.add(-1);
             cx.set_timer(Timestamp::from_micros(at.as_micros() + 55));
         }
