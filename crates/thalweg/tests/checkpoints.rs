@@ -418,7 +418,7 @@ fn tables_of_joins_are_restored() {
     restored!(|env: &Environment| {
         let facts = env.range(0..2000).group_by(|n| n % 100).repartition();
         let named = facts.join_with(right(env)).broadcast_right().inner();
-        named.join(env.range(0..1).group_by(|_| 77))
+        named.join(env.range(0..1).group_by(|_| 78))
     });
     // What is looked up comes from the same source as the table, and waits beside it.
     restored!(|env: &Environment| {

@@ -40,7 +40,7 @@ fn job(folder: &Path, cores: usize) -> Result<()> {
     let env = Environment::with_config(config);
     let pair = |line: &str| {
         // So that it takes long enough to be killed often.
-        std::hint::black_box((0..1500u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
+        std::hint::black_box((0..4000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
         let (key, value) = line.split_once(' ').expect("two words");
         (key.to_owned(), value.parse::<u64>().expect("a number"))
     };
@@ -220,7 +220,7 @@ fn a_job_that_is_killed_goes_on_and_every_record_counts_once() {
     // With another number of cores each time.
     for run in 0.. {
         // Later each time, so that it ends.
-        if interrupt(folder, 1 + run % 3, When::Checkpoints(1 + 4 * run as u64)).is_some() {
+        if interrupt(folder, 1 + run % 3, When::Checkpoints(1 + 2 * run as u64)).is_some() {
             break;
         }
         assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
