@@ -2,9 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "the door to time")]
 
-use crate::sync::{AtomicI64, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
-use std::sync::Arc;
+use std::sync::{Arc, atomic};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Nanoseconds since a clock was created, or since the one was that it [goes on from](Clock::resume).
@@ -19,13 +19,13 @@ pub(crate) enum Clock {
     Virtual(Arc<AtomicU64>),
 }
 
-/// What a clock counts from.
+/// What a clock counts from. It changes before the tasks of a job run, so models of threads need not know of it.
 #[derive(Debug)]
 pub(crate) struct Origin {
     /// The time of day at which it began, in microseconds.
-    began: AtomicI64,
+    began: atomic::AtomicI64,
     /// How long ago that was when the clock was created.
-    ahead: AtomicU64,
+    ahead: atomic::AtomicU64,
 }
 
 /// How far a clock has come, for another one to go on from there.
@@ -41,7 +41,7 @@ impl Clock {
     pub(crate) fn system() -> Self {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let began = Timestamp::default().saturating_add(since).as_micros();
-        let origin = Origin { began: AtomicI64::new(began), ahead: AtomicU64::new(0) };
+        let origin = Origin { began: began.into(), ahead: 0.into() };
         Self::System(Instant::now(), Arc::new(origin))
     }
 
@@ -52,7 +52,7 @@ impl Clock {
     pub(crate) fn now(&self) -> Nanos {
         match self {
             Self::System(created, origin) => {
-                created.elapsed().as_nanos() as Nanos + origin.ahead.load(Ordering::Relaxed)
+                created.elapsed().as_nanos() as Nanos + origin.ahead.load(atomic::Ordering::Relaxed)
             }
             Self::Virtual(now) => now.load(Ordering::Relaxed),
         }
@@ -65,7 +65,9 @@ impl Clock {
 
     fn began(&self) -> Timestamp {
         match self {
-            Self::System(_, origin) => Timestamp::from_micros(origin.began.load(Ordering::Relaxed)),
+            Self::System(_, origin) => {
+                Timestamp::from_micros(origin.began.load(atomic::Ordering::Relaxed))
+            }
             Self::Virtual(_) => Timestamp::default(),
         }
     }
@@ -82,8 +84,8 @@ impl Clock {
             Self::System(created, origin) => {
                 let now = nanos(self.wall().since(from.began)).max(from.now);
                 let elapsed = created.elapsed().as_nanos() as Nanos;
-                origin.ahead.store(now.saturating_sub(elapsed), Ordering::Relaxed);
-                origin.began.store(from.began.as_micros(), Ordering::Relaxed);
+                origin.ahead.store(now.saturating_sub(elapsed), atomic::Ordering::Relaxed);
+                origin.began.store(from.began.as_micros(), atomic::Ordering::Relaxed);
             }
         }
     }
