@@ -61,7 +61,9 @@ pub(crate) type AtEnd = Box<dyn Fn(Result<Taken>) + Send + Sync>;
 
 /// One state of one task.
 struct Slot {
-    op: Op,
+    /// The operator's number in the plan, and its name. Not the operator itself: it holds the job, which holds this.
+    op: usize,
+    name: Arc<str>,
     id: StateId,
     /// The type of its entries, and what the operator reads or writes.
     schema: String,
@@ -107,7 +109,8 @@ impl Checkpoints {
         (task, tasks): (usize, usize),
         redistribution: Redistribution,
     ) -> StateHandle {
-        let slot = Arc::new(Slot { op, id, schema, saved: Mutex::default() });
+        let (op, name) = (op.id(), op.name());
+        let slot = Arc::new(Slot { op, name, id, schema, saved: Mutex::default() });
         lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
@@ -120,7 +123,7 @@ impl Checkpoints {
 
     /// Whether an operator, by its number in the plan, has a state.
     pub(crate) fn covers(&self, op: usize) -> bool {
-        lock(&self.slots).iter().any(|slot| slot.op.id() == op)
+        lock(&self.slots).iter().any(|slot| slot.op == op)
     }
 
     /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
@@ -134,10 +137,10 @@ impl Checkpoints {
         let slots = lock(&self.slots);
         let mut named = BTreeMap::new();
         for slot in slots.iter() {
-            let other = *named.entry(&slot.id).or_insert(slot.op.id());
-            if other != slot.op.id() {
+            let other = *named.entry(&slot.id).or_insert(slot.op);
+            if other != slot.op {
                 let what = format!("another operator has {} too; give it another name", slot.id);
-                return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.op.name()));
+                return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.name));
             }
         }
         let Some(snapshot) = lock(&self.restored).take() else { return Ok(()) };
@@ -150,7 +153,7 @@ impl Checkpoints {
                 ),
                 None => format!("the checkpoint has no {}: it is of another program", slot.id),
             };
-            return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.op.name()));
+            return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.name));
         }
         match snapshot.ids().find(|id| !slots.iter().any(|slot| slot.id == **id)) {
             Some(id) => refuse(format!("the checkpoint has {id}, which this program has not")),
@@ -185,7 +188,7 @@ impl Slot {
         *saved = saved.split_off(&epoch);
         let refused = |kind, what: String| {
             let error = Error::new(kind, format!("no checkpoint: {what}"));
-            Err(error.in_operator(&*self.op.name()))
+            Err(error.in_operator(&*self.name))
         };
         // What was saved at the end counts for all later barriers.
         let at_barrier = if epoch < Epoch::LAST { saved.remove(&epoch) } else { None };
@@ -296,7 +299,7 @@ impl StateHandle {
             Ok(())
         };
         let restored = of_ours(restore);
-        restored.map_err(|error: Error| error.in_operator(&*slot.op.name()))
+        restored.map_err(|error: Error| error.in_operator(&*slot.name))
     }
 }
 
