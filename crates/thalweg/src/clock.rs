@@ -72,6 +72,10 @@ impl Clock {
         }
     }
 
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self, Self::Virtual(_))
+    }
+
     pub(crate) fn read(&self) -> Reading {
         Reading { began: self.began(), now: self.now() }
     }

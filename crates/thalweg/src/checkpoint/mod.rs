@@ -27,6 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::owner;
 use crate::flow::{Epoch, Event, Op};
 use crate::sync::{Mutex, lock};
+use crate::time::Timestamp;
 use snapshot::{Entries, Saved};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -88,11 +89,22 @@ impl Checkpoints {
     }
 
     /// The job is launched with this clock, which goes on from where it was at the barrier.
-    pub(crate) fn begin(&self, clock: &Clock) {
+    ///
+    /// # Errors
+    ///
+    /// If one of the two is simulated and the other is not: times of one mean nothing on the other.
+    pub(crate) fn begin(&self, clock: &Clock) -> Result<()> {
         if let Some(snapshot) = &*lock(&self.restored) {
+            let simulated = snapshot.clock.began == Timestamp::default();
+            if simulated != clock.is_simulated() {
+                let what = "the checkpoint is of a job whose clock was simulated, or this one's is and the other's was not: \
+                            only the deterministic scheduler goes on with what it has saved itself";
+                return Err(Error::new(ErrorKind::Config, what));
+            }
             clock.resume(snapshot.clock);
         }
         let _ = self.clock.set(clock.clone());
+        Ok(())
     }
 
     /// The job has ended well, and its files have not got their names yet.

@@ -225,7 +225,7 @@ pub(crate) fn launch(
     let several = runtime.hosts.count() > 1;
     let signals: Arc<Signals> = Arc::default();
     if let Some(checkpoints) = checkpoints {
-        checkpoints.begin(&runtime.clock);
+        checkpoints.begin(&runtime.clock)?;
         let checkpoints = Arc::clone(checkpoints);
         signals.before_publishing(move || checkpoints.end());
     }
