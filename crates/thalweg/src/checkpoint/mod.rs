@@ -95,11 +95,18 @@ impl Checkpoints {
     /// If one of the two is simulated and the other is not: times of one mean nothing on the other.
     pub(crate) fn begin(&self, clock: &Clock) -> Result<()> {
         if let Some(snapshot) = &*lock(&self.restored) {
-            let simulated = snapshot.clock.began == Timestamp::default();
-            if simulated != clock.is_simulated() {
-                let what = "the checkpoint is of a job whose clock was simulated, or this one's is and the other's was not: \
-                            only the deterministic scheduler goes on with what it has saved itself";
-                return Err(Error::new(ErrorKind::Config, what));
+            // A simulated clock begins in 1970.
+            let was_simulated = snapshot.clock.began == Timestamp::default();
+            if was_simulated != clock.is_simulated() {
+                let what = match was_simulated {
+                    true => {
+                        "was saved under the deterministic scheduler, whose clock is simulated, and needs it again"
+                    }
+                    false => {
+                        "cannot be restored under the deterministic scheduler, whose clock is simulated"
+                    }
+                };
+                return Err(Error::new(ErrorKind::Config, format!("the checkpoint {what}")));
             }
             clock.resume(snapshot.clock);
         }

@@ -191,3 +191,19 @@ fn there_is_a_last_checkpoint_before_files_get_their_names_but_not_of_a_drained_
         assert!(path.exists());
     }
 }
+
+#[test]
+fn a_checkpoint_of_one_kind_of_clock_is_refused_on_the_other() {
+    use crate::clock::Clock;
+    for [first, other] in
+        [[Clock::system(), Clock::simulated()], [Clock::simulated(), Clock::system()]]
+    {
+        let saved = Checkpoints::new(None, None);
+        saved.begin(&first).unwrap();
+        let Taken { snapshot, .. } = saved.take(Epoch::LAST).unwrap();
+        let again = || Checkpoints::new(Some(snapshot.clone()), None);
+        again().begin(&first).unwrap();
+        let error = again().begin(&other).unwrap_err().to_string();
+        assert!(error.contains("deterministic scheduler"), "{error}");
+    }
+}

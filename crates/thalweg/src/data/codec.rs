@@ -596,6 +596,7 @@ fn decode_str<'a>(input: &mut &'a [u8]) -> Result<&'a str, DecodeError> {
 fn extend_each<T: Data>(input: &mut &[u8], len: usize, to: &mut Vec<T>) -> Result<(), DecodeError> {
     // Only types that own heap memory can contain themselves.
     let _level = if needs_drop::<T>() { Some(Level::enter()?) } else { None };
+    // Exactly, since a list in a state stays as long as its key.
     let first = first_capacity::<T>(input, len);
     if to.is_empty() {
         to.reserve_exact(first)

@@ -314,3 +314,14 @@ fn a_list_of_one_lies_in_place_again() {
         assert_eq!((again.as_slice(), again.spilled()), (&*list, list.len() > 1));
     }
 }
+
+#[test]
+fn lists_of_nothing_are_bounded_unless_they_are_ours() {
+    let list = vec![(); 100_000];
+    let mut bytes = Vec::new();
+    Data::encode(&list, &mut bytes);
+    let decode = || <Vec<()> as Data>::decode(&mut &*bytes);
+    assert!(decode().is_err(), "a few bytes must not make a list of any length");
+    assert_eq!(of_ours(decode).unwrap().len(), list.len());
+    assert!(decode().is_err());
+}

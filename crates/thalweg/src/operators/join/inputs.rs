@@ -1,6 +1,5 @@
 //! Two streams that are exchanged to the tasks of one stage, whose head reads both.
 
-use super::hash::SavedRows;
 use super::joinable::{Joinable, SameKey};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
@@ -208,24 +207,9 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         Inputs { first: second, second: first, env, stage, origin }
     }
 
-    /// The state of a task's rows of the first input, in checkpoints.
-    pub(super) fn first_rows(
-        &self,
-        cx: &TaskContext<'_>,
-        op: usize,
-        name: &str,
-    ) -> SavedRows<K, A, T> {
-        SavedRows::new(cx, op, name, self.first.everywhere)
-    }
-
-    /// The same of the second input.
-    pub(super) fn second_rows(
-        &self,
-        cx: &TaskContext<'_>,
-        op: usize,
-        name: &str,
-    ) -> SavedRows<K, B, T> {
-        SavedRows::new(cx, op, name, self.second.everywhere)
+    /// Whether every record of the first and of the second input goes to every task.
+    pub(super) fn everywhere(&self) -> (bool, bool) {
+        (self.first.everywhere, self.second.everywhere)
     }
 
     /// Whether an input that is not read might block the other.

@@ -41,8 +41,8 @@ where
     {
         self.inputs.refuse_in_loops(cx, self.op)?;
         let saved = (
-            self.inputs.first_rows(cx, self.op, "left rows"),
-            self.inputs.second_rows(cx, self.op, "right rows"),
+            SavedRows::new(cx, self.op, "left rows", self.inputs.everywhere().0),
+            SavedRows::new(cx, self.op, "right rows", self.inputs.everywhere().1),
         );
         let mut lefts = BuildTable::new(cx.fixed(self.op));
         let mut rights = BuildTable::new(cx.fixed(self.op));

@@ -75,7 +75,7 @@ where
         N: Push<Self::Item, T> + 'static,
     {
         let early = self.inputs.hang_together(cx);
-        let rows = self.inputs.first_rows(cx, self.op, "rows");
+        let rows = SavedRows::new(cx, self.op, "rows", self.inputs.everywhere().0);
         let waiting = SavedRows::new(cx, self.op, "waiting", false);
         let mut core = Core {
             op: cx.op(self.op),
@@ -187,7 +187,9 @@ where
     fn restore(&mut self, rows: &SavedRows<K, B, T>, waiting: &SavedRows<K, P, T>) -> Result<()> {
         let mut any_met = false;
         rows.restore(|row, met| {
-            self.met_before.push(met);
+            if Self::MARKS {
+                self.met_before.push(met);
+            }
             any_met |= met;
             self.keep(row)?;
             if self.splitting.is_some() && any_met {
