@@ -23,8 +23,10 @@ pub(crate) fn check() -> Result<()> {
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let mut command = cargo(["run", "--offline"]);
     command.current_dir(&folder).env("CARGO_TARGET_DIR", &target);
-    // As in the workspace's own profile, so that dependencies are not built twice.
-    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    // As in the workspace's own profile, unless it is overridden, so that dependencies are not built twice.
+    if std::env::var_os("CARGO_PROFILE_DEV_DEBUG").is_none() {
+        command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    }
     let output = command.output().context("cannot start cargo")?;
     let (printed, said) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -26,7 +26,6 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     };
     let lints = ["-p", "thalweg-mpi", "--lib", "--test", "mpi", "--", "-D", "warnings"];
     run(&mut with_mpi("clippy", &lints))?;
-    run_tests(&mut with_mpi("test", &["--lib", "--", "net::mpi", "config::hosts"]), totals)?;
     run_tests(&mut with_mpi("test", &["--test", "mpi"]), totals)
 }
 

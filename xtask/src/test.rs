@@ -104,8 +104,12 @@ const STEPS: &[Step] = &[
         fast: false,
         run: integration,
     },
-    Step { name: "doctests", about: "examples in documentation run", fast: false, run: doctests },
-    Step { name: "snippets", about: "README and book snippets run", fast: false, run: snippets },
+    Step {
+        name: "doctests",
+        about: "examples in documentation and snippets of the README and the book run",
+        fast: false,
+        run: doctests,
+    },
     Step {
         name: "first",
         about: "the README's first program runs in a crate of its own",
@@ -365,9 +369,7 @@ fn integration(totals: &mut Totals) -> Result<Outcome> {
 }
 
 fn doctests(totals: &mut Totals) -> Result<Outcome> {
-    let arguments =
-        ["test", "--workspace", FEATURES, "--no-fail-fast", "--doc", "--", "--skip", "snippets"];
-    tests(&arguments, totals)
+    tests(&["test", "--workspace", FEATURES, "--no-fail-fast", "--doc"], totals)
 }
 
 fn snippets(totals: &mut Totals) -> Result<Outcome> {
@@ -397,9 +399,8 @@ const NIGHTLY: &str = "nightly";
 /// Runs the models under loom, which executes every interleaving. A target folder of its own, since the flag requires
 /// another build of everything; optimised, since there are many interleavings.
 fn loom(totals: &mut Totals) -> Result<Outcome> {
-    let mut command =
-        cargo(["test", "-p", "thalweg", "--lib", "--release", "--no-default-features"]);
-    command.args(["--", "models::"]);
+    let mut command = cargo(["test", "-p", "thalweg", "--test", "models"]);
+    command.args(["--release", "--no-default-features"]);
     command.env("RUSTFLAGS", "--cfg loom");
     command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("loom"));
     tests_of(&mut command, totals)

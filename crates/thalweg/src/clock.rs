@@ -119,7 +119,7 @@ pub(crate) fn nanos(span: Duration) -> Nanos {
     Nanos::try_from(span.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -15,6 +15,16 @@ pub mod dynamic;
 pub mod error;
 pub mod memory;
 pub mod metrics;
+#[cfg(loom)]
+#[doc(hidden)]
+pub mod models {
+    //! Models of threads that share something. `tests/models.rs` runs them.
+
+    pub use crate::exchange::lane::models as lane;
+    pub use crate::operators::calls::polled::models as polled;
+    pub use crate::runtime::cell::models as cell;
+    pub use crate::runtime::scheduler::parking::models as parking;
+}
 #[cfg(doctest)]
 mod snippets;
 pub mod time;

@@ -352,5 +352,5 @@ impl Saving {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -261,7 +261,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot> {
         .map_err(|error| bad(format!("the checkpoint cannot be read: {error}")))
 }
 
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::checkpoint::snapshot::{Entries, StateId};

@@ -277,7 +277,7 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     }
 
     /// The number of bundles to other hosts.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn outgoing(&self) -> usize {
         self.all().bundles.as_ref().map_or(0, |bundles| bundles.outgoing.len())
     }

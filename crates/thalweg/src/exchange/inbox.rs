@@ -287,5 +287,5 @@ impl<B> Inbox<B> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -522,7 +522,7 @@ impl<B> Lane<B> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::far::{Ends, HEADER};
     use super::*;
@@ -723,8 +723,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, loom))]
-mod models {
+#[cfg(loom)]
+pub mod models {
     use super::*;
     use crate::flow::Wake;
     use loom::sync::{Arc, Notify};
@@ -781,8 +781,7 @@ mod models {
         }
     }
 
-    #[test]
-    fn neither_end_sleeps_through_what_the_other_did() {
+    pub fn neither_end_sleeps_through_what_the_other_did() {
         model(|| {
             let ((sender, sent), (receiver, received)) = (waker(), waker());
             let lane = Arc::new(Lane::new(0, 1, &MemoryPool::new(1), sender, receiver));
@@ -801,8 +800,7 @@ mod models {
         });
     }
 
-    #[test]
-    fn a_sender_that_waits_learns_that_the_lane_is_closed() {
+    pub fn a_sender_that_waits_learns_that_the_lane_is_closed() {
         model(|| {
             let ((sender, sent), (receiver, received)) = (waker(), waker());
             let lane = Arc::new(Lane::new(0, 0, &MemoryPool::new(1), sender, receiver));

@@ -22,7 +22,7 @@ mod far;
 mod inbox;
 mod inlet;
 mod intake;
-mod lane;
+pub(crate) mod lane;
 mod merge;
 mod outlet;
 mod pair;

@@ -742,5 +742,5 @@ impl<I: Portable + ?Sized, T: Time> Pipe for Broadcast<I, T> {
     pipe_through_lanes!();
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

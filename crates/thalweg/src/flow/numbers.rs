@@ -64,7 +64,7 @@ mod x86_64 {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::every;

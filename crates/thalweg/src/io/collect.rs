@@ -316,7 +316,7 @@ impl<T: Time, O: Data, R: Send + 'static> Push<[u8], T> for PartsPush<O, R> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::ErrorKind;
     use crate::check::every;

@@ -176,7 +176,7 @@ fn children(rank: usize, count: usize) -> impl Iterator<Item = usize> {
         .filter(move |child| *child < count)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::splitmix64;

@@ -195,7 +195,7 @@ impl Jobs {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::splitmix64;

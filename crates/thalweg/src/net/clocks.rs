@@ -114,7 +114,7 @@ impl RemoteClock {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::splitmix64;

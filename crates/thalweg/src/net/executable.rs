@@ -47,7 +47,7 @@ fn of_file(path: &Path) -> Result<u64> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

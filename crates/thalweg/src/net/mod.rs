@@ -13,17 +13,17 @@ mod clocks;
 mod executable;
 mod frames;
 mod hosts;
-#[cfg(feature = "mpi")]
+#[cfg(any(feature = "mpi", test))]
 mod mpi;
 mod tcp;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod test_network;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use clocks::Offset;
 pub(crate) use hosts::{HostId, Hosts};
 pub(crate) use tcp::{free_port, read_from_host};
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) use test_network::TestNetwork;
 
 use crate::clock::Clock;

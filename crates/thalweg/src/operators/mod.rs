@@ -13,7 +13,7 @@ pub mod loops;
 pub(crate) mod multi_stream;
 pub(crate) mod per_record;
 pub(crate) mod per_stream;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod protocol;
 mod side_outlet;
 pub mod time;

@@ -388,5 +388,5 @@ fn listed(plan: &Plan) -> String {
     plan.stages.iter().map(stage).collect::<Vec<_>>().join(", ")
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

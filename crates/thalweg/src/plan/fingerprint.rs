@@ -129,7 +129,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;

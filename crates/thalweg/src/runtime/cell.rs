@@ -384,7 +384,7 @@ impl Life {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -403,8 +403,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, loom))]
-mod models {
+#[cfg(loom)]
+pub mod models {
     use super::*;
     use crate::sync::AtomicUsize;
     use loom::sync::Arc;
@@ -449,8 +449,7 @@ mod models {
         }
     }
 
-    #[test]
-    fn work_added_at_any_moment_is_done_once() {
+    pub fn work_added_at_any_moment_is_done_once() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

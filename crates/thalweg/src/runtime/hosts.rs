@@ -460,7 +460,7 @@ impl JobMessage {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::on_cluster;

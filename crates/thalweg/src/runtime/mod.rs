@@ -6,13 +6,13 @@
 //!
 //! This layer knows nothing of operators or records.
 
-mod cell;
+pub(crate) mod cell;
 mod counts;
 mod description;
 mod hosts;
 mod job;
 mod running;
-mod scheduler;
+pub(crate) mod scheduler;
 
 pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};

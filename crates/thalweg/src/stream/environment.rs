@@ -262,7 +262,7 @@ impl Environment {
     }
 
     /// The memory that its jobs share.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn memory(&self) -> &crate::memory::MemoryPool {
         &self.runtime.memory
     }
@@ -405,7 +405,7 @@ impl Environment {
     }
 
     /// The number of this host.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn host(&self) -> HostId {
         self.runtime.hosts.me()
     }

@@ -62,7 +62,7 @@ fn least(entries: &[Entry]) -> Option<Timestamp> {
         .unwrap_or_else(|| entries.iter().filter_map(|entry| entry.at).max())
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

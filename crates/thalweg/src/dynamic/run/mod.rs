@@ -19,7 +19,7 @@ mod pack;
 mod partition;
 mod results;
 mod sort;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod views;
 

@@ -42,7 +42,7 @@ impl Bell {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;

@@ -1,11 +1,12 @@
 //! The frames that wait to be sent to a host, packed into messages.
 
-use super::LONGEST_PACKED;
 use crate::memory::{InFlight, MemoryPool};
 use crate::net::frames::Frame;
 use crate::sync::{Mutex, lock};
 use std::collections::VecDeque;
 
+/// The most bytes of several frames that are packed into one message.
+const LONGEST_PACKED: usize = 512 << 10;
 /// The bytes of frames that are not held any more.
 const WORTH_SENDING: usize = 128 << 10;
 
@@ -127,7 +128,7 @@ impl State {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::net::frames::{Arrived, FrameReader};

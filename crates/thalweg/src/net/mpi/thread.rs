@@ -1,7 +1,7 @@
 //! The network's thread, which alone calls MPI: starts it, sends, looks for messages, finds out which hosts are lost, and
 //! ends MPI.
 
-use super::Shared;
+use super::network::Shared;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};

@@ -25,7 +25,7 @@ mod thread;
 #[cfg(feature = "tls")]
 mod tls;
 
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests;
 
 pub(super) use handshake::Identity;

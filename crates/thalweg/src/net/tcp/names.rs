@@ -45,7 +45,7 @@ fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-#[cfg(all(test, not(loom), not(miri)))]
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
 

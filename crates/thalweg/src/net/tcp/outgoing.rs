@@ -221,7 +221,7 @@ fn write(
     Ok(())
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::net::frames::{Arrived, FrameReader};

@@ -93,7 +93,7 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -84,7 +84,7 @@ use crate::data::{Data, Record};
 use std::fmt;
 use std::marker::PhantomData;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 /// The aggregates of values of `V`, from which the closure of `aggregate` chooses.

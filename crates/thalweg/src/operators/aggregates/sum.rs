@@ -187,5 +187,5 @@ where
     };
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ mod map_async;
 mod map_blocking;
 mod order;
 mod permits;
-mod polled;
+pub(crate) mod polled;
 mod running;
 mod side_output;
 mod threads;
@@ -272,5 +272,5 @@ where
     called
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

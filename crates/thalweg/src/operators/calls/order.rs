@@ -224,7 +224,7 @@ impl<R> AsTheyCome<R> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::flow::Epoch;

@@ -307,7 +307,7 @@ impl Drop for Desk {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::splitmix64;

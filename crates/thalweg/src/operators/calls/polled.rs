@@ -184,8 +184,8 @@ where
     }
 }
 
-#[cfg(all(test, loom))]
-mod models {
+#[cfg(loom)]
+pub mod models {
     use super::*;
     use crate::sync::AtomicUsize;
     use loom::thread;
@@ -200,8 +200,7 @@ mod models {
         listed.into_iter().map(look).sum()
     }
 
-    #[test]
-    fn a_call_woken_during_a_poll_is_polled_again() {
+    pub fn a_call_woken_during_a_poll_is_polled_again() {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

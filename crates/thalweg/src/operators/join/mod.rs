@@ -65,5 +65,5 @@ pub mod strategies {
     };
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -256,7 +256,7 @@ impl<K: Key<Owned: Borrow<K>> + ?Sized, V: Iterator> Iterator for UnderKey<K, V>
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::Environment;
     use crate::check::{check, every};

@@ -55,7 +55,7 @@ where
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::check::check;
     use crate::{Environment, ErrorKind};

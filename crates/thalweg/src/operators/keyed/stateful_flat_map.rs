@@ -57,7 +57,7 @@ where
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::check::{check, every};
     use crate::config::Config;

@@ -275,7 +275,7 @@ impl<S: Clone + Send + Sync + 'static> Agree for Gathering<S> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::control::{Needs, Verdict};
     use super::*;

@@ -349,7 +349,7 @@ impl Receive for Inbox {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::flow::Wake;

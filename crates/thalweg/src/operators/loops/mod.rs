@@ -34,7 +34,7 @@ mod replay;
 mod shared;
 mod solution;
 mod tail;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 /// The chain that begins a loop's body, and what loops are made of.

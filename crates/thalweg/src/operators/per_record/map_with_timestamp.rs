@@ -68,7 +68,7 @@ where
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::check::check;
     use crate::operators::time::Watermarks;

@@ -52,7 +52,7 @@ impl<T: Viewable> Visit<T> for Viewing {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::check::every;
     use crate::data::Viewable;

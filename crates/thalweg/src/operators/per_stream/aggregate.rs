@@ -446,7 +446,7 @@ where
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::ErrorKind;
     use crate::check::every;

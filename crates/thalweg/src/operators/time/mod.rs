@@ -2,7 +2,7 @@
 
 mod assign;
 mod drift;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod watermarks;
 

@@ -155,5 +155,5 @@ impl Ticks {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -229,7 +229,7 @@ impl<A: Data, B: Data> Combine<Either<A, B>> for BothLists<A, B> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::check;

@@ -70,5 +70,5 @@ pub mod chains {
 
 pub use windowed::{ByKey, Ending, Window, Windowed, Windowing};
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(super) mod tests;

@@ -3,7 +3,7 @@
 mod affinity;
 mod cluster;
 mod deterministic;
-mod parking;
+pub(crate) mod parking;
 mod patience;
 mod stealing;
 mod threads;

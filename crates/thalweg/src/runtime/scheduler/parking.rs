@@ -289,8 +289,8 @@ impl Watch {
     }
 }
 
-#[cfg(all(test, loom))]
-mod models {
+#[cfg(loom)]
+pub mod models {
     use super::*;
     use loom::sync::Arc;
     use loom::thread;
@@ -400,33 +400,28 @@ mod models {
     const ONE: Model =
         Model { threads: 1, pieces: 2, at_once: 1, together: 1, searches: true, defers: false };
 
-    #[test]
-    fn a_thread_misses_no_wake_up() {
+    pub fn a_thread_misses_no_wake_up() {
         ONE.check();
     }
 
-    #[test]
-    fn two_threads_miss_no_wake_up() {
+    pub fn two_threads_miss_no_wake_up() {
         Model { threads: 2, ..ONE }.check();
     }
 
-    #[test]
-    fn work_added_together_is_done_concurrently() {
+    pub fn work_added_together_is_done_concurrently() {
         Model { threads: 2, at_once: 2, together: 2, ..ONE }.check();
     }
 
-    #[test]
-    fn no_deferred_work_is_missed() {
+    pub fn no_deferred_work_is_missed() {
         Model { threads: 2, searches: false, defers: true, ..ONE }.check();
     }
 
-    #[test]
-    fn deferred_work_is_done_concurrently() {
+    pub fn deferred_work_is_done_concurrently() {
         Model { threads: 2, at_once: 2, together: 2, searches: false, defers: true, ..ONE }.check();
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -472,7 +472,7 @@ impl Queue {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::flow::{Poll, Signals, Task, Turn, Waker};

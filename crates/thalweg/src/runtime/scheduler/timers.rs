@@ -61,7 +61,7 @@ impl Timers {
         any
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.due).len()
     }

@@ -524,5 +524,5 @@ impl<S: TimedState> Accounts<S> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

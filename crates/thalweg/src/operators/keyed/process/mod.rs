@@ -281,5 +281,5 @@ where
     KeyedStream::new(stream.with_state::<H::State>(Scope::key::<G::Key>()), FirstOf)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

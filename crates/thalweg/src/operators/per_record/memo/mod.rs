@@ -268,7 +268,7 @@ where
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::check::{check, every_on_one_host};
     use crate::config::Config;

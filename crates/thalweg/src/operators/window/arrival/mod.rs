@@ -44,5 +44,5 @@ pub mod chains {
     pub use super::transaction::Transacted;
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -253,7 +253,7 @@ fn agreed(all: &[Reached], task: usize, tasks: usize, least: bool) -> Result<Rea
     })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -86,5 +86,5 @@ impl Earlies {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
