@@ -13,6 +13,9 @@
 //!     .equals([(0, 333), (1, 334), (2, 333)]);
 //! ```
 //!
+//! A job that can have checkpoints is interrupted too, and goes on with other numbers of cores: on one host, and on
+//! simulated hosts, of which one may be lost, and which have their checkpoints in files.
+//!
 //! Results are compared as multisets, since the order between tasks is not defined; after
 //! [`ordered`](Check::ordered), they are compared as lists. Floats must be equal to the last bit: where the order of
 //! additions may differ, round them in the job's last `map`.
@@ -31,20 +34,21 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
-use crate::checkpoint::{Checkpoints, OTHER_TASKS, Snapshot, Taken};
+mod interrupted;
+
 use crate::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret, TaskCounts};
-use crate::data::{Data, Key, Portable, hash_u64};
+use crate::data::{Data, Key, Portable, hash_bytes, hash_u64};
 use crate::exchange;
 use crate::net::{self, HostId};
 use crate::operators::keyed::FirstOf;
-use crate::plan::NOT_YET;
 use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
 use crate::sync::join_all;
-use crate::{Error, ErrorKind, KeyedStream, Output, Result};
+use crate::{KeyedStream, Output, Result};
+use interrupted::{Interrupted, Restarted};
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
+use std::panic::{Location, resume_unwind};
 use std::str::FromStr;
 use std::sync::{Arc, atomic};
 
@@ -446,7 +450,7 @@ impl Runs {
         }
     }
 
-    /// Runs on one host, on several, and interrupted.
+    /// Runs on one host, on several, and interrupted on one and on several.
     #[track_caller]
     fn all<S: Checked>(
         &self,
@@ -466,27 +470,43 @@ impl Runs {
                 Err(difference) => fail(&interrupted.show(), &difference, number),
             }
         }
+        let before = before + self.interrupted().len();
+        for (seed, restarted) in self.restarted(place_of(Location::caller())) {
+            let number = before + seed as usize;
+            // Miri has no files.
+            if cfg!(miri) || only.is_some_and(|only: usize| only != number) {
+                continue;
+            }
+            if let Err(difference) = restarted.run(job, &mut judge) {
+                fail(&restarted.show(), &difference, number);
+            }
+        }
     }
 
-    /// The runs that begin with a checkpoint of another run.
+    /// The runs that begin with a snapshot of another run.
     fn interrupted(&self) -> Vec<Interrupted> {
         let seeds = 0..variable(SEEDS).unwrap_or(self.clusters);
-        let interrupted = |seed: u64| {
-            let drawn = hash_u64(seed + INTERRUPTED).to_le_bytes().map(usize::from);
-            let config = |cores: usize| {
-                let mut config = Config { credit: LITTLE_CREDIT, ..Config::default() };
-                config.scheduler = Scheduler::Deterministic { seed };
-                config.cores = NonZeroUsize::new(cores).unwrap_or(config.cores);
-                config.turn = NonZeroUsize::MIN;
-                config.batch = BatchMode::Fixed { size: 1 + drawn[0] % 40 };
-                config.memory = self.memory.unwrap_or(config.memory);
-                config.tasks = self.tasks(seed);
-                config
-            };
-            let steps = [1, 5, 20, 80][drawn[1] % 4] * (1 + drawn[2] % 5);
-            Interrupted { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
+        seeds.map(|seed| Interrupted::drawn_from(seed, &self.config(seed))).collect()
+    }
+
+    /// The series of runs that go on on other hosts, each with its seed. Every check makes few of them, and others than the
+    /// next check: `place` is where it is.
+    fn restarted(&self, place: u64) -> Vec<(u64, Restarted)> {
+        let some = variable(SEEDS).unwrap_or(self.clusters).div_ceil(4);
+        let is_one = variable::<usize>(ONLY).is_some();
+        let seeds = 0..if is_one { RESTARTS } else { some.min(RESTARTS) };
+        let restarted = |next| {
+            let seed = place.wrapping_add(next) % RESTARTS;
+            (seed, Restarted::drawn_from(seed, |seed| self.config(seed)))
         };
-        seeds.map(interrupted).collect()
+        seeds.map(restarted).collect()
+    }
+
+    /// What all runs have that are interrupted.
+    fn config(&self, seed: u64) -> Config {
+        let usual = Config::default();
+        let memory = self.memory.unwrap_or(usual.memory);
+        Config { credit: LITTLE_CREDIT, memory, tasks: self.tasks(seed), ..usual }
     }
 
     /// Runs on one host, and on several, each of which gets the result.
@@ -537,69 +557,8 @@ impl Runs {
 
 /// Draws other numbers for several hosts than for one.
 const HOSTS_APART: u64 = 1 << 32;
-/// Draws other numbers for runs that are interrupted.
-const INTERRUPTED: u64 = 1 << 33;
-
-/// A run that is cancelled after a barrier, and another one that begins with what was saved at the barrier.
-struct Interrupted {
-    first: Config,
-    /// After how many steps of its scheduler there is a barrier in the first.
-    steps: usize,
-    second: Config,
-}
-
-impl Interrupted {
-    /// The result of the second run; `None` if the job cannot have checkpoints, or not at that barrier.
-    fn run<S: Checked>(
-        &self,
-        job: &impl Fn(&Environment) -> S,
-    ) -> Result<Option<Vec<S::Record>>, String> {
-        let failed = |error: Error| format!("failed: {error}");
-        let begin = |config: &Config, restored| {
-            let env = Environment::checked(config.clone());
-            let records = job(&env).collected();
-            Ok::<_, Error>((env.start_with(Some(&Checkpoints::new(restored, None)))?, records))
-        };
-        let first = match begin(&self.first, None) {
-            Err(error) if error.message().starts_with(NOT_YET) => return Ok(None),
-            begun => begun.map_err(failed)?.0,
-        };
-        first.drive_for(self.steps);
-        let taken = match first.snapshot() {
-            Err(error) if error.kind() == ErrorKind::Internal => return Err(failed(error)),
-            taken => taken.ok().flatten(),
-        };
-        first.cancel();
-        let ended = first.wait();
-        let Some(Taken { snapshot, .. }) = taken else {
-            return ended.map(|_| None).map_err(failed);
-        };
-        let mut bytes = Vec::new();
-        snapshot.encode(&mut bytes);
-        let snapshot = Snapshot::decode(&bytes).map_err(|error| format!("torn: {error}"))?;
-        let (second, records) = match begin(&self.second, Some(snapshot)) {
-            // Some can be restored with as many tasks as they had only.
-            Err(error)
-                if error.message().starts_with(OTHER_TASKS)
-                    && self.first.cores != self.second.cores =>
-            {
-                return Ok(None);
-            }
-            begun => begun.map_err(failed)?,
-        };
-        second.wait().map_err(failed)?;
-        records.take().map(Some).map_err(failed)
-    }
-
-    fn show(&self) -> String {
-        let Self { first, steps, second } = self;
-        format!(
-            "{}, interrupted at a barrier after {steps} steps, and then {}",
-            show(first),
-            show(second)
-        )
-    }
-}
+/// How many series of runs there are that are interrupted and go on on other hosts. A check makes some of them.
+const RESTARTS: u64 = 64;
 
 /// Runs the same program on each host of a cluster in this process.
 pub(crate) fn on_cluster<T: Send>(
@@ -669,6 +628,11 @@ fn on_tcp<T: Send>(
     };
     let ended = join_all((0..cores.len()).map(host).collect());
     ended.into_iter().map(|host| host.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+}
+
+/// A number for a place in a program, which is the same in every run of it.
+fn place_of(place: &Location<'_>) -> u64 {
+    hash_bytes(place.file().as_bytes()) ^ hash_u64(u64::from(place.line()))
 }
 
 #[track_caller]

@@ -44,6 +44,9 @@ pub enum ErrorKind {
     Lost,
     /// The job was cancelled.
     Cancelled,
+    /// The job was [suspended](crate::JobHandle::suspend): it has a checkpoint of where it stopped, from which it goes on when
+    /// the program is run again.
+    Suspended,
     /// A result was requested that the job did not produce.
     NotProduced,
     /// A bug in the engine. Please report it.

@@ -256,6 +256,52 @@ fn explain_prints_the_plan_and_runs_nothing() {
 }
 
 #[test]
+fn explain_says_where_checkpoints_will_be() {
+    let saved = Call::new(&["--explain", "--checkpoint", "saved"]).run();
+    assert!(saved.out.ends_with("checkpoints in saved, one each 1.00 s\n"), "{}", saved.out);
+}
+
+#[test]
+fn a_program_that_goes_on_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("saved");
+    let arguments = |waste: &'static str| {
+        let dir = dir.to_str().unwrap();
+        [
+            "--records",
+            "20000",
+            "--waste",
+            waste,
+            "--checkpoint",
+            dir,
+            "--checkpoint-interval",
+            "5ms",
+        ]
+    };
+    let slow = arguments("2000");
+    let mut first = Call::new(&slow).command.spawn().unwrap();
+    let limit = Instant::now() + Duration::from_secs(30);
+    let saved = || {
+        let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        let is_checkpoint =
+            |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|end| end == "state");
+        entries.filter(is_checkpoint).count()
+    };
+    while saved() == 0 {
+        assert!(Instant::now() < limit, "there are no checkpoints");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let second = Call::new(&arguments("0")).run();
+    assert_eq!(second.status, Some(0), "{}", second.err);
+    assert!(second.err.starts_with("the job goes on from checkpoint "), "{}", second.err);
+    assert_eq!(second.err.lines().count(), 1, "{}", second.err);
+    let plain = Call::new(&["--records", "20000"]).run();
+    assert_eq!((plain.out, &*plain.err), (second.out, ""));
+}
+
+#[test]
 fn stats_are_on_standard_error() {
     let ended = Call::new(&["--records", "5000", "--stats"]).run();
     assert_eq!(ended.status, Some(0));
@@ -446,4 +492,94 @@ fn a_second_signal_ends_at_once() {
         assert_eq!((ended.status, &*ended.out), (Some(status), ""), "{}", ended.err);
         assert!(ended.err.contains(&format!("{name} again to stop at once")), "{}", ended.err);
     }
+}
+
+/// The number of the checkpoint that a program goes on from, by its last line.
+fn suspended_at(ended: &Ended, dir: &str) -> u64 {
+    assert_eq!((ended.status, &*ended.out), (Some(143), ""), "{}", ended.err);
+    let said = ended.err.lines().last().unwrap_or_default();
+    let number = said.strip_prefix("suspended by SIGTERM: it goes on from checkpoint ");
+    let number = number.and_then(|rest| {
+        rest.strip_suffix(&format!(" of {dir} when it is started again"))?.parse().ok()
+    });
+    number.unwrap_or_else(|| panic!("{}", ended.err))
+}
+
+#[test]
+fn a_job_with_checkpoints_is_suspended_by_sigterm_and_drained_by_ctrl_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let [out, saved] =
+        ["out.txt", "saved"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let mut checkpoints = 0;
+    for (run, signal) in ["TERM", "TERM", "INT"].into_iter().enumerate() {
+        // No checkpoint but the last one.
+        let flags = ["--rate", "1e4", "--checkpoint-interval", "1000s", "--checkpoint", &saved];
+        let cores = (1 + run).to_string();
+        let flags = [&flags[..], &["--cores", &cores, "--out", &out]].concat();
+        let child = Call::of("until_stopped", &flags).command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        send(signal, &child);
+        let ended = ended(child);
+        assert_eq!(
+            run > 0,
+            ended.err.contains("the job goes on from checkpoint "),
+            "{}",
+            ended.err
+        );
+        if signal == "TERM" {
+            let notice =
+                "\nsuspending: the job ends with a last checkpoint; SIGTERM again to cancel\n";
+            assert!(ended.err.contains(notice), "{}", ended.err);
+            checkpoints += 1;
+            assert_eq!(suspended_at(&ended, &saved), checkpoints);
+            assert!(!Path::new(&out).exists());
+        } else {
+            assert_eq!(ended.status, Some(0), "{}", ended.err);
+            assert!(ended.err.contains("\ndraining: the input ends here"), "{}", ended.err);
+        }
+    }
+    let text = std::fs::read_to_string(out).unwrap();
+    let mut ticks: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+    ticks.sort_unstable();
+    assert!(ticks.len() > 1000 && ticks.iter().copied().eq(0..ticks.len() as u64));
+}
+
+#[test]
+fn a_job_whose_input_ends_is_suspended_by_sigterm_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("saved").to_str().unwrap().to_owned();
+    let run = |waste: &str| {
+        let flags = ["--records", "20000", "--waste", waste, "--checkpoint", &saved];
+        Call::new(&[&flags[..], &["--checkpoint-interval", "50ms"]].concat())
+            .command
+            .spawn()
+            .unwrap()
+    };
+    let child = run("1000");
+    std::thread::sleep(Duration::from_millis(1000));
+    send("TERM", &child);
+    suspended_at(&ended(child), &saved);
+    let expected = Call::new(&["--records", "20000"]).run().out;
+    let again = ended(run("0"));
+    assert_eq!((again.status, again.out), (Some(0), expected), "{}", again.err);
+}
+
+#[test]
+fn a_second_signal_cancels_a_job_that_is_being_suspended() {
+    let folder = tempfile::tempdir().unwrap();
+    let [out, saved] =
+        ["out.txt", "saved"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    // A barrier would take minutes behind what was read.
+    let flags = ["--rate", "1e5", "--waste", "20000", "--turn", "1", "--batch", "single", "--out"];
+    let call = [&flags[..], &[&out, "--checkpoint", &saved]].concat();
+    let mut child = Call::of("until_stopped", &call).command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    send("TERM", &child);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none());
+    send("TERM", &child);
+    let ended = ended(child);
+    assert_eq!((ended.status, &*ended.out), (Some(143), ""), "{}", ended.err);
+    let last = "\nstopping; SIGTERM again to stop at once\nerror: ended by SIGTERM\n";
+    assert!(ended.err.ends_with(last), "{}", ended.err);
 }

@@ -454,3 +454,392 @@ fn files_with_event_time_are_read_on() {
     let all: u64 = counts.iter().map(|(_, pane)| pane.value).sum();
     assert_eq!(all, 3 * 4 * 800);
 }
+
+/// Numbers of which the second task has the most, and others few or none.
+fn unequal(task: usize, tasks: usize) -> Range<u64> {
+    match (task, tasks) {
+        (0, 1) => 0..1500,
+        (0, _) => 0..10,
+        (1, _) => 10..1500,
+        _ => 0..0,
+    }
+}
+
+/// The numbers of a task, each with its place among them.
+fn numbered(task: usize, tasks: usize) -> impl Iterator<Item = (u64, u64)> + Send {
+    (0..).zip((task as u64..).step_by(tasks))
+}
+
+/// Counts the numbers of a task.
+fn in_order(seen: &mut u64, (at, n): (u64, u64)) -> u64 {
+    assert_eq!(at, *seen, "of {n}");
+    *seen += 1;
+    n
+}
+
+/// Remembers the last number, and passes it on if it is not less than the one before.
+fn ascending(last: &mut u64, n: u64) -> u64 {
+    assert!(n >= *last);
+    *last = n;
+    n
+}
+
+fn add(sum: &mut u64, n: u64) {
+    *sum += n;
+}
+
+/// Remembers the last number, if it follows the one before.
+fn follow(last: &mut u64, n: u64) {
+    assert_eq!(n, *last + 1);
+    *last = n;
+}
+
+fn at_most_seven(chunk: Vec<u64>) -> Vec<u64> {
+    assert!((1..=7).contains(&chunk.len()));
+    chunk
+}
+
+#[test]
+fn states_of_tasks_are_restored() {
+    restored!(|env: &Environment| env.iter(0..900u64).stateful_map(0, |seen: &mut u64, n| {
+        *seen += 1;
+        (n, n + 1 - *seen)
+    }));
+    restored!(|env: &Environment| env.iter(0..u64::MAX).scan(0, |sum, n| {
+        *sum += n;
+        (*sum < 90_000).then_some(*sum)
+    }));
+    restored!(|env: &Environment| {
+        let finite = |task, tasks| numbered(task, tasks).take_while(|(_, n)| *n < 1500);
+        env.parallel_iter(finite).stateful_map(0, in_order)
+    });
+    // Each task has enough at some time, and its iterator does not end.
+    restored!(|env: &Environment| env.parallel_iter(numbered).scan(0, |seen, pair| {
+        let n = in_order(seen, pair);
+        (n < 700).then_some(n)
+    }));
+    restored!(|env: &Environment| {
+        let numbered = |task, tasks| unequal(task, tasks).enumerate();
+        let numbered = move |task, tasks| numbered(task, tasks).map(|(at, n)| (at as u64, n));
+        env.parallel_iter(numbered).stateful_map(0, in_order)
+    });
+    restored!(|env: &Environment| {
+        let none = env.range(0..0).scan(7u64, |_, n| Some(n));
+        none.merge(env.iter(0..200u64))
+    });
+}
+
+#[test]
+fn chunks_are_complete_at_barriers() {
+    restored!(|env: &Environment| env.range(0..3000).chunks(7).map(at_most_seven).flatten());
+    restored!(|env: &Environment| env
+        .parallel_iter(unequal)
+        .chunks(7)
+        .map(at_most_seven)
+        .flatten());
+    restored!(|env: &Environment| timed(env, 0..900)
+        .shuffle()
+        .chunks(7)
+        .map(at_most_seven)
+        .flatten());
+    restored!(|env: &Environment| env.range(0..0).chunks(7).flatten().merge(env.range(0..100)));
+}
+
+#[test]
+fn generated_records_are_restored() {
+    restored!(|env: &Environment| env.generate(f64::INFINITY, Some).zip(env.iter(0..2000u64)));
+    restored!(|env: &Environment| env.generate(1e6, Some).zip(env.iter(0..500u64)));
+    restored!(|env: &Environment| {
+        let some = env.generate(1e7, |n| (n < 400).then_some(n));
+        some.zip(env.iter(0..500u64))
+    });
+}
+
+#[test]
+fn what_waits_for_its_pair_is_restored() {
+    restored!(|env: &Environment| env.iter(0..1500u64).zip(env.iter(0..1000u64).map(|n| n * 2)));
+    restored!(|env: &Environment| {
+        let [one, other] = env.iter(0..1500u64).split();
+        one.filter(|n| n % 3 == 0).zip(other.filter(|n| n % 2 == 0).map(|n| n.to_string()))
+    });
+    restored!(|env: &Environment| {
+        let [one, other] = env.iter(0..1500u64).split();
+        one.filter(|n| *n >= 1000).zip(other).limit(300)
+    });
+    restored!(|env: &Environment| {
+        let words = env.iter(0..700u64).flat_map_str(|n, out| out.push(&n.to_string()));
+        words.zip(env.iter(0..900u64))
+    });
+    restored!(|env: &Environment| {
+        let none = env.iter(0..0u64).zip(env.iter(0..u64::MAX));
+        none.map(|(n, _)| n).merge(env.iter(0..300u64))
+    });
+    restored!(|env: &Environment| {
+        let at = |n: &u64| Timestamp::from_micros(n.cast_signed());
+        let one = env.iter(0..900u64).assign_timestamps(at, Watermarks::monotonous());
+        let other = env.iter(100..900u64).assign_timestamps(at, Watermarks::monotonous());
+        let pairs = one.zip(other).group_by(|(n, _)| n % 3);
+        pairs.window(EventTimeWindow::tumbling(micros(70))).count()
+    });
+    restored!(|env: &Environment| {
+        let [numbers, others] = env.range(0..20_000).filter(|n| n % 10 == 0).split();
+        numbers.zip_by_task(others.map(|n| n * n))
+    });
+    restored!(|env: &Environment| {
+        let below = |end: u64| move |task, tasks| (task as u64..end).step_by(tasks);
+        env.parallel_iter(below(800)).zip_by_task(env.parallel_iter(below(1300)).map(|n| n * 3))
+    });
+    restored!(|env: &Environment| {
+        let [numbers, others] = env.parallel_iter(unequal).split();
+        numbers.zip_by_task(others)
+    });
+}
+
+#[test]
+fn states_that_a_control_stream_changes_are_restored() {
+    restored!(|env: &Environment| {
+        let after = env.range(0..2000).connect_after(env.iter(0..300u64).shuffle(), 0, add);
+        after.map(|(n, sum)| (n, *sum))
+    });
+    restored!(|env: &Environment| {
+        let [all, records] = env.range(0..1000).split();
+        records.connect_after(all, 0, add).map(|(n, sum)| (n, *sum))
+    });
+    restored!(|env: &Environment| {
+        let words = env.parallel_iter(unequal).flat_map_str(|n, out| out.push(&n.to_string()));
+        let after = words.connect_after(env.iter(0..900u64), 0, add);
+        after.map(|(word, sum)| format!("{word} {sum}"))
+    });
+    restored!(|env: &Environment| {
+        let records = env.range(0..1000);
+        records.connect(env.iter(1..1500u64), 0, follow).map(|(n, last)| n.max(last / 1500))
+    });
+    restored!(|env: &Environment| {
+        let late = timed(env, 0..1000).connect_after(env.iter(0..500u64), 0, add);
+        let sums = late.map(|(n, sum)| (n, *sum)).group_by(|(n, _)| n % 3);
+        sums.window(EventTimeWindow::tumbling(micros(90))).max(|(_, sum)| *sum)
+    });
+    restored!(|env: &Environment| {
+        let keyed = env.range(0..1000).group_by(|n| n % 7);
+        let after = keyed.connect_after(env.iter(0..500u64), 0, add);
+        after.map(|_, (n, sum)| n + sum)
+    });
+    restored!(|env: &Environment| {
+        let [all, records] = env.range(0..1000).split();
+        let after = records.group_by(|n| n % 50).connect_after(all, 0, add);
+        after.stateful_map_with(0, |_, seen: &mut u64, _, sum| {
+            *seen += 1;
+            (*seen, *sum)
+        })
+    });
+    restored!(|env: &Environment| {
+        let keyed = env.range(0..1000).group_by(|n| n % 7).repartition();
+        let beside = keyed.connect(env.iter(1..900u64), 0, follow);
+        beside.stateful_map_with(0, |_, seen: &mut u64, _, _| {
+            *seen += 1;
+            *seen
+        })
+    });
+    restored!(|env: &Environment| {
+        let none = env.iter(0..0u64).connect_after(env.iter(0..300u64), 0, add);
+        none.map(|(n, sum)| n + sum).merge(env.range(0..200))
+    });
+}
+
+#[test]
+fn printed_records_are_no_state() {
+    restored!(|env: &Environment| {
+        let [some, all] = env.range(0..200).split();
+        some.filter(|n| *n >= 200).print();
+        all
+    });
+}
+
+#[test]
+fn rows_of_csv_files_are_read_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let rows = |file: u64, ending: &str| {
+        (0..2500u64).map(|n| format!("{},\"a, {n}\"{ending}", file * 400 + n)).collect::<String>()
+    };
+    std::fs::write(path("a.csv"), format!("\u{feff}n,word\r\n{}", rows(0, "\r\n"))).unwrap();
+    std::fs::write(path("b.csv"), format!("\n\nn,word\n{}", rows(1, "\n\n"))).unwrap();
+    std::fs::write(path("c.csv"), format!("n,word\n{}", rows(2, "\n").trim_end())).unwrap();
+    std::fs::write(path("d.csv"), "").unwrap();
+    std::fs::write(path("e.csv"), "n,word\n").unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(format!("n,word\r\n{}", rows(3, "\r\n")).as_bytes()).unwrap();
+    std::fs::write(path("f.csv.gz"), gzip.finish().unwrap()).unwrap();
+    let all = || Csv::new([path("*.csv"), path("*.csv.gz")]);
+    let count =
+        |csv: &Csv| restored!(|env: &Environment| env.csv::<(u64, String)>(csv.clone())).len();
+    assert_eq!(count(&all().has_header(true)), 10_000);
+    assert_eq!(count(&all().one_line_rows(true).split_bytes(9000)), 10_000);
+    assert_eq!(count(&Csv::new(path("a.csv"))), 2500);
+    assert_eq!(count(&Csv::new(path("f.csv.gz")).one_line_rows(true)), 2500);
+    // Rows that end with a carriage return alone are no lines.
+    std::fs::write(path("g.text"), rows(0, "\r")).unwrap();
+    std::fs::write(path("h.text"), rows(0, "\r") + &rows(3, "\n")).unwrap();
+    let text = Csv::new(path("[gh].text")).without_header();
+    assert_eq!(count(&text), 7500);
+    assert_eq!(count(&text.clone().one_line_rows(true).split_bytes(7000)), 7500);
+    // Fields with line breaks, and rows that cannot be read.
+    let broken = |n: u64| {
+        format!("{n},\"a\n{n}\r\n\"\r\n{}", if n.is_multiple_of(9) { "x,y\n" } else { "" })
+    };
+    let broken: String = (0..2000).map(broken).collect();
+    std::fs::write(path("i.text"), format!("n,word\n{broken}")).unwrap();
+    restored!(|env: &Environment| {
+        let (rows, bad) = env.csv::<(u64, String)>(path("i.text")).dead_letters();
+        rows.map(|(n, word)| format!("{n} {word}")).merge(bad.map(|bad| bad.line.to_string()))
+    });
+    restored!(|env: &Environment| {
+        let rows = env.csv::<(u64, String)>(all().has_header(true));
+        let timed = rows.assign_timestamps(
+            |(n, _)| Timestamp::from_micros(n.cast_signed()),
+            Watermarks::monotonous(),
+        );
+        let windows = timed.group_by(|(n, _)| n % 3).window(EventTimeWindow::tumbling(micros(90)));
+        windows.count()
+    });
+}
+
+/// Where a source goes on that has read a part of a file. One byte earlier, the last digit of a file would be one more row;
+/// one byte later, the first digit of a row would be lost.
+#[test]
+fn rows_of_csv_files_are_read_on_at_the_very_byte() {
+    // As many rows as the source reads at a time: a barrier comes where the file ends, without a line feed, and within a file.
+    const ROWS: u64 = 1024;
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for file in 0..12 {
+        let rows = (0..ROWS * (1 + file % 3)).map(|n| 100_000 + 10_000 * file + n);
+        let text: Vec<_> = rows.clone().map(|n| n.to_string()).collect();
+        std::fs::write(folder.path().join(format!("{file}.csv")), text.join("\n")).unwrap();
+        expected.extend(rows);
+    }
+    let csv = || Csv::new(folder.path()).without_header();
+    for csv in [csv(), csv().one_line_rows(true)] {
+        check(|env| env.csv::<(u64,)>(csv.clone()).map(|(n,)| n))
+            .seeds(24)
+            .equals(expected.iter().copied());
+    }
+}
+
+/// Also by jobs that are restored on other hosts.
+#[test]
+fn written_files_have_every_record_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["all", "counts"].map(|name| folder.path().join(name));
+    let job = |env: &Environment| {
+        let [all, counted, given] = env.range(0..3000).split();
+        all.shuffle().map(|n| n.to_string()).write_lines(&paths[0]);
+        let counts = counted.group_by(|n| n % 100).count().unkey();
+        counts.map(|(key, count)| format!("{key} {count}")).write_lines(&paths[1]);
+        given.filter(|n| n % 100 == 0)
+    };
+    let sorted = |lines: &mut dyn Iterator<Item = String>| {
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort_unstable();
+        lines
+    };
+    let expected = [
+        sorted(&mut (0..3000).map(|n| n.to_string())),
+        sorted(&mut (0..100).map(|key| format!("{key} 30"))),
+    ];
+    check(job).seeds(24).satisfies(|given| {
+        for (path, expected) in paths.iter().zip(&expected) {
+            let text = std::fs::read_to_string(path).unwrap();
+            let found = sorted(&mut text.lines().map(str::to_owned));
+            if found != *expected {
+                return Err(format!("{} has {} lines, and others", path.display(), found.len()));
+            }
+        }
+        let count = given.len();
+        if count == 30 { Ok(()) } else { Err(format!("{count} records")) }
+    });
+}
+
+/// Remembers the last number of each task, with its place; each follows in order.
+fn in_order_of_tasks(last: &mut Vec<(u64, u64)>, (task, at, n): (usize, u64, u64)) -> u64 {
+    last.resize(last.len().max(task + 1), (0, 0));
+    assert!((n / 500, at + 1) > last[task]);
+    last[task] = (n / 500, at + 1);
+    n
+}
+
+#[test]
+fn sorts_are_restored() {
+    restored!(|env: &Environment| {
+        let backwards = env.range(0..2000).map(|n| 2000 - n).shuffle();
+        backwards.sorted().stateful_map(0, ascending)
+    });
+    restored!(|env: &Environment| {
+        let halves = env.range(0..900).map(|n| n as f64 / 2.0);
+        halves.sorted_by(|a, b| b.total_cmp(a)).map(|n| n.to_string())
+    });
+    // Some tasks have ended long before the last one emits what it has sorted.
+    restored!(|env: &Environment| {
+        env.parallel_iter(unequal)
+            .sorted_by_key(|n| 5000 - n)
+            .map(|n| 5000 - n)
+            .stateful_map(0, ascending)
+    });
+    restored!(|env: &Environment| {
+        let sorted = env.parallel_iter(unequal).sorted().stateful_map(0, ascending);
+        sorted.merge(env.range(2000..9000).filter(|n| n % 9 == 0)).sum(|n| *n)
+    });
+    restored!(|env: &Environment| {
+        let sorted = env.range(0..300).sorted();
+        sorted.merge(env.iter(2000..4000u64))
+    });
+    restored!(|env: &Environment| env.parallel_iter(unequal).sorted().limit(70));
+    restored!(|env: &Environment| {
+        let words = env.range(0..900).flat_map_str(|n, out| out.push(&n.to_string())).sorted();
+        words.zip(env.parallel_iter(unequal).sorted())
+    });
+    restored!(|env: &Environment| env.range(0..0).sorted().merge(env.range(0..300)));
+    // Equal records of one task keep their order.
+    restored!(|env: &Environment| {
+        let records = |task: usize, tasks: usize| {
+            numbered(task, tasks).take_while(|(_, n)| *n < 1500).map(move |(at, n)| (task, at, n))
+        };
+        let sorted = env.parallel_iter(records).sorted_by_key(|(_, _, n)| n / 500);
+        sorted.stateful_map(Vec::new(), in_order_of_tasks)
+    });
+}
+
+#[test]
+fn sorted_rows_of_joins_are_restored() {
+    let left = |env: &Environment| env.range(0..2000).group_by(|n| n % 100);
+    let right =
+        |env: &Environment| env.range(0..150).map(|n| n * 3).shuffle().group_by(|n| n % 120);
+    restored!(|env: &Environment| left(env).join_with(right(env)).sort_merge().inner());
+    restored!(|env: &Environment| left(env).join_with(right(env)).sort_merge().left());
+    restored!(|env: &Environment| left(env).join_with(right(env)).sort_merge().full());
+    restored!(|env: &Environment| left(env).join_with(right(env)).sort_merge().anti());
+    restored!(|env: &Environment| {
+        left(env).join_with(right(env)).broadcast_right().sort_merge().left()
+    });
+    restored!(|env: &Environment| {
+        left(env).join_with(right(env)).broadcast_left().sort_merge().inner()
+    });
+    restored!(|env: &Environment| {
+        let some = env.parallel_iter(unequal).group_by(|n| n % 100);
+        let joined = some.join_with(right(env)).broadcast_right().sort_merge().left();
+        joined.merge(left(env).join(right(env)).map(|_, (n, other)| (n, Some(other))))
+    });
+    restored!(|env: &Environment| {
+        let joined = left(env).join_with(right(env)).sort_merge().inner();
+        joined.unkey().limit(300).count()
+    });
+    restored!(|env: &Environment| {
+        let [one, other] = env.range(0..2000).split();
+        let other = other.filter(|n| n % 9 == 0).group_by(|n| n % 120);
+        one.group_by(|n| n % 100).join_with(other).sort_merge().full()
+    });
+    restored!(|env: &Environment| {
+        let none = env.range(0..0).group_by(|n| n % 100);
+        none.join_with(right(env)).sort_merge().right()
+    });
+}

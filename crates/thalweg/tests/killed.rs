@@ -1,14 +1,19 @@
-//! Jobs with checkpoints whose process is killed: this program starts itself, and kills what it has started.
+//! Jobs with checkpoints whose process is killed, or that are suspended: this program starts itself, and kills what it has
+//! started.
 #![cfg(target_os = "linux")]
+
+#[path = "killed/suspended.rs"]
+mod suspended;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use thalweg::config::{CheckpointConfig, Config};
+use thalweg::check::free_port;
+use thalweg::config::{CheckpointConfig, Config, HostConfig, Secret};
 use thalweg::data::Data as _;
 use thalweg::io::Text;
 use thalweg::operators::time::Watermarks;
@@ -20,9 +25,27 @@ use thalweg::{Environment, Result};
 #[test]
 fn program_of_a_test() {
     let Ok(folder) = std::env::var("TEST_FOLDER") else { return };
-    let cores = std::env::var("TEST_CORES").expect("the test sets it").parse().expect("a number");
-    if let Err(error) = job(Path::new(&folder), cores) {
-        eprintln!("it says: {error}");
+    let number = |name: &str| -> usize {
+        std::env::var(name).expect("the test sets it").parse().expect("a number")
+    };
+    let mut config = Config::default();
+    config.cores = NonZeroUsize::new(number("TEST_CORES")).expect("some cores");
+    let hosts = number("TEST_HOSTS");
+    let host = (hosts > 1).then(|| {
+        let first = std::env::var("TEST_FIRST").expect("the test sets it");
+        let secret = Secret::new("the secret of a test");
+        let mut host = HostConfig::new(number("TEST_HOST"), hosts, first, secret);
+        // Others wait so long for one that is killed before it has connected.
+        host.connect_timeout = Duration::from_secs(5);
+        host
+    });
+    let job = match std::env::var("TEST_JOB").as_deref() {
+        Ok("calls") => suspended::calls,
+        Ok("loop") => job_with_a_loop,
+        _ => job,
+    };
+    if let Err(error) = job(Path::new(&folder), config, host) {
+        eprintln!("it says: {:?}: {error}", error.kind());
         std::process::exit(1);
     }
 }
@@ -30,14 +53,94 @@ fn program_of_a_test() {
 /// A window, and how often there is one, in microseconds.
 const WINDOW: (u64, u64) = (5000, 2000);
 
+/// The numbers of the loop, its rounds, and the rows of the table that it joins them with.
+const LOOPED: u64 = 300;
+const ROUNDS: u64 = 1000;
+const ROWS: u64 = 40;
+
+fn next_in_loop(n: u64, row: u64) -> u64 {
+    n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(row)
+}
+
+/// The nodes of a ring, of which each is to learn the least.
+const RING: u64 = 600;
+
+/// Changes numbers in many rounds, by a table from outside the loop and a state that is made of all of them. Beside it, a loop that
+/// sees the same numbers in each round, and one that improves a solution.
+fn job_with_a_loop(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
+    let env = environment(folder, config, host)?;
+    let rows = env.range(0..ROWS).map(|key| (key, key * key + 1)).keyed();
+    let (outcome, left) = env
+        .range(0..LOOPED)
+        .iterate(ROUNDS, 1u64, |numbers, state| {
+            let joined = numbers.group_by(|n| n % ROWS).join(rows).unkey();
+            joined.with(state).map(|((_, (n, row)), state)| next_in_loop(n, row ^ state))
+        })
+        .fold(
+            |sum: &mut u64, n| *sum = sum.wrapping_add(*n),
+            |sum, part| *sum = sum.wrapping_add(part),
+        )
+        .all_rounds(|state, sum| *state = sum);
+    let lines = left.merge(outcome.map(|outcome| outcome.state ^ outcome.rounds));
+    lines.map(|n| n.to_string()).write_lines(folder.join("counts.txt"));
+    let replayed = env
+        .range(0..LOOPED)
+        .replay(ROUNDS, 1u64, |numbers, state| {
+            numbers.with(state).map(|(n, state)| next_in_loop(*n, *state))
+        })
+        .fold(
+            |sum: &mut u64, n| *sum = sum.wrapping_add(n),
+            |sum, part| *sum = sum.wrapping_add(part),
+        )
+        .all_rounds(|state, sum| *state = sum);
+    replayed.map(|outcome| outcome.state.to_string()).write_lines(folder.join("sum.txt"));
+    let less = |least: &mut u64, n: u64| n < std::mem::replace(least, n.min(*least));
+    let nodes = env.range(0..RING).map(|node| (node, node + 7)).keyed();
+    let (outcome, solution) = nodes
+        .delta_iterate(u64::MAX, (), less, |changed, _| {
+            let changed = changed.unkey();
+            changed.map(|(node, least)| ((node + 1) % RING, least)).keyed()
+        })
+        .all_rounds();
+    let rounds = outcome.map(|outcome| (RING, outcome.rounds));
+    let lines = solution.unkey().merge(rounds).map(|(node, least)| format!("{node} {least}"));
+    lines.write_lines(folder.join("ring.txt"));
+    env.run()
+}
+
+/// Checks that each round of the loop took place once.
+fn check_loop(folder: &Path) {
+    let (mut numbers, mut state) = ((0..LOOPED).collect::<Vec<_>>(), 1);
+    for _ in 0..ROUNDS {
+        for n in &mut numbers {
+            let key = *n % ROWS;
+            *n = next_in_loop(*n, (key * key + 1) ^ state);
+        }
+        state = numbers.iter().fold(0, |sum: u64, n| sum.wrapping_add(*n));
+    }
+    numbers.push(state ^ ROUNDS);
+    numbers.sort_unstable();
+    let text = fs::read_to_string(folder.join("counts.txt")).unwrap();
+    let mut found: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
+    found.sort_unstable();
+    assert!(found == numbers, "{} numbers of {}", found.len(), numbers.len());
+    let sum = (0..ROUNDS).fold(1, |state, _| {
+        (0..LOOPED).fold(0, |sum: u64, n| sum.wrapping_add(next_in_loop(n, state)))
+    });
+    assert_eq!(fs::read_to_string(folder.join("sum.txt")).unwrap(), format!("{sum}\n"));
+    let text = fs::read_to_string(folder.join("ring.txt")).unwrap();
+    let mut found: Vec<_> = text.lines().map(str::to_owned).collect();
+    let mut expected: Vec<_> = (0..RING).map(|node| format!("{node} 7")).collect();
+    expected.push(format!("{RING} {RING}"));
+    found.sort();
+    expected.sort();
+    assert!(found == expected, "{} rows of {}", found.len(), expected.len());
+    assert_eq!(newest(folder), 0, "a job that has ended well leaves no checkpoints");
+}
+
 /// Counts the lines of each key, numbers them, joins them, sums them up in windows, and copies them to files.
-fn job(folder: &Path, cores: usize) -> Result<()> {
-    let mut config = Config::default();
-    config.cores = NonZeroUsize::new(cores).expect("some cores");
-    let mut checkpoints = CheckpointConfig::new(folder.join("checkpoints"));
-    checkpoints.interval = Duration::from_millis(5);
-    config.checkpoints = Some(checkpoints);
-    let env = Environment::with_config(config);
+fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
+    let env = environment(folder, config, host)?;
     let pair = |line: &str| {
         // So that it takes long enough to be killed often.
         std::hint::black_box((0..4000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
@@ -72,22 +175,69 @@ fn job(folder: &Path, cores: usize) -> Result<()> {
         .unkey()
         .map(|(key, pane)| format!("{key} {} {}", pane.start.as_micros(), pane.value))
         .write_lines(folder.join("windows.txt"));
-    env.run()
+    let collected = env.range(0..LINES).filter(|n| n % 100 == 0).collect::<Vec<_>>();
+    suspended::run(&env)?;
+    let mut collected = collected.take()?;
+    collected.sort_unstable();
+    assert!(collected.into_iter().eq((0..LINES).step_by(100)), "what was collected is another");
+    Ok(())
+}
+
+/// An environment with checkpoints in this folder.
+fn environment(folder: &Path, mut config: Config, host: Option<HostConfig>) -> Result<Environment> {
+    let apart = match (&host, std::env::var("TEST_APART")) {
+        (Some(host), Ok(_)) => format!("checkpoints-{}", host.id),
+        _ => "checkpoints".to_owned(),
+    };
+    let mut checkpoints = CheckpointConfig::new(folder.join(apart));
+    let interval = std::env::var("TEST_INTERVAL").map(|millis| millis.parse().expect("a number"));
+    checkpoints.interval = Duration::from_millis(interval.unwrap_or(5));
+    config.checkpoints = Some(checkpoints);
+    match host {
+        Some(host) => Environment::on_hosts(config, host),
+        None => Ok(Environment::with_config(config)),
+    }
 }
 
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-fn start(folder: &Path, cores: usize) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "program_of_a_test", "--nocapture"])
-        .env("TEST_FOLDER", folder)
-        .env("TEST_CORES", cores.to_string())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts")
+/// Starts the program with this many cores on each of so many hosts.
+fn start(folder: &Path, cores: usize, hosts: usize) -> Vec<Child> {
+    start_with(folder, cores, hosts, |_| Vec::new())
+}
+
+/// As [`start`], with these variables of each host.
+fn start_with<'a>(
+    folder: &Path,
+    cores: usize,
+    hosts: usize,
+    variables: impl Fn(usize) -> Vec<(&'a str, &'a str)>,
+) -> Vec<Child> {
+    let first = format!("127.0.0.1:{}", free_port());
+    let host = |host: usize| {
+        Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "program_of_a_test", "--nocapture"])
+            .env("TEST_FOLDER", folder)
+            .env("TEST_CORES", cores.to_string())
+            .env("TEST_HOSTS", hosts.to_string())
+            .env("TEST_HOST", host.to_string())
+            .env("TEST_FIRST", &first)
+            .envs(variables(host))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    (0..hosts).map(host).collect()
+}
+
+/// Waits until all hosts have ended; returns what those have said that have failed.
+fn failures(hosts: Vec<Child>) -> Vec<String> {
+    let ended = hosts.into_iter().map(|host| host.wait_with_output().expect("it is our child"));
+    let failed = ended.filter(|output| !output.status.success());
+    failed.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).collect()
 }
 
 /// The number of the newest checkpoint of the program's job.
@@ -107,16 +257,27 @@ enum When {
     After(Duration),
 }
 
-/// Starts the program, and kills it; returns how it ended, if its job has ended well.
-fn interrupt(folder: &Path, cores: usize, when: When) -> Option<ExitStatus> {
-    let mut program = start(folder, cores);
+/// Starts the program, and kills one of its hosts; returns whether its job has ended well.
+fn interrupt(folder: &Path, cores: usize, hosts: usize, when: When) -> bool {
+    interrupt_with(folder, cores, hosts, when, &[])
+}
+
+/// As [`interrupt`], with these variables.
+fn interrupt_with(
+    folder: &Path,
+    cores: usize,
+    hosts: usize,
+    when: When,
+    variables: &[(&str, &str)],
+) -> bool {
+    let mut program = start_with(folder, cores, hosts, |_| variables.to_vec());
     let before = newest(folder);
     let began = Instant::now();
     loop {
-        if let Some(status) = program.try_wait().expect("it is our child") {
-            let output = program.wait_with_output().expect("it is our child");
-            assert!(status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            return Some(status);
+        let has_ended = |host: &mut Child| host.try_wait().expect("it is our child").is_some();
+        if program.iter_mut().any(has_ended) {
+            assert_eq!(failures(program), [""; 0], "on {hosts} hosts of {cores} cores");
+            return true;
         }
         assert!(began.elapsed() < Duration::from_secs(120), "there are no more checkpoints");
         let is_time = match when {
@@ -128,11 +289,16 @@ fn interrupt(folder: &Path, cores: usize, when: When) -> Option<ExitStatus> {
         }
         std::thread::sleep(Duration::from_micros(300));
     }
-    program.kill().expect("it is our child");
-    let status = program.wait().expect("it is our child");
+    // Another one each time.
+    let victim = began.elapsed().subsec_micros() as usize % hosts;
+    program[victim].kill().expect("it is our child");
+    for said in failures(program) {
+        // Also where it was killed before it had connected.
+        let expected = ["is lost", "--connect-timeout"].iter().any(|what| said.contains(what));
+        assert!(said.is_empty() || expected, "{said}");
+    }
     // Killed when its job had ended and its checkpoints were removed.
-    let has_ended = newest(folder) == 0 && folder.join("counts.txt").exists();
-    has_ended.then_some(status)
+    newest(folder) == 0 && folder.join("counts.txt").exists()
 }
 
 const LINES: u64 = 60_000;
@@ -211,16 +377,16 @@ fn check_output(folder: &Path) {
     assert_eq!(newest(folder), 0, "a job that has ended well leaves no checkpoints");
 }
 
-#[test]
-fn a_job_that_is_killed_goes_on_and_every_record_counts_once() {
+/// Kills the program at checkpoints until its job has ended, with another number of cores and hosts each time.
+fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
     let (mut kills, mut checkpoints) = (0, 0);
-    // With another number of cores each time.
     for run in 0.. {
         // Later each time, so that it ends.
-        if interrupt(folder, 1 + run % 3, When::Checkpoints(1 + 2 * run as u64)).is_some() {
+        let when = When::Checkpoints(1 + 2 * run as u64);
+        if interrupt(folder, 1 + run % 3, hosts(run), when) {
             break;
         }
         assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
@@ -231,9 +397,10 @@ fn a_job_that_is_killed_goes_on_and_every_record_counts_once() {
     assert!(kills >= 2, "it was killed {kills} times, which tests little");
 }
 
-/// The variable `THALWEG_KILL_SEEDS` makes it repeat itself with other moments.
-#[test]
-fn a_job_may_be_killed_at_any_moment() {
+/// Kills the program at moments of its own, until its job has ended.
+///
+/// The first moments are before `first` milliseconds, and each run has `more` than the one before.
+fn kill_at_any_moment((first, more): (u64, u64), hosts: impl Fn(usize) -> usize) {
     let seeds: u64 =
         std::env::var("THALWEG_KILL_SEEDS").map_or(1, |text| text.parse().expect("a number"));
     for seed in 0..seeds {
@@ -243,9 +410,9 @@ fn a_job_may_be_killed_at_any_moment() {
         for run in 0.. {
             // Most are killed before they have come far, and many when they have nearly ended.
             // Later each time, so that it ends on a busy machine too.
-            let drawn = (seed * 1000 + run as u64).key_hash() % (300 + 60 * run as u64);
+            let drawn = (seed * 1000 + run as u64).key_hash() % (first + more * run as u64);
             let when = When::After(Duration::from_millis(drawn));
-            if interrupt(folder, 1 + run % 3, when).is_some() {
+            if interrupt(folder, 1 + run % 3, hosts(run), when) {
                 break;
             }
         }
@@ -254,13 +421,116 @@ fn a_job_may_be_killed_at_any_moment() {
 }
 
 #[test]
+fn a_job_that_is_killed_goes_on_and_every_record_counts_once() {
+    kill_at_checkpoints(|_| 1);
+}
+
+#[test]
+fn a_loop_goes_on_with_the_round_that_its_job_was_killed_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (mut kills, mut checkpoints) = (0, 0);
+    for run in 0.. {
+        let when = When::Checkpoints(1 + 2 * run as u64);
+        if interrupt_with(folder, [2, 1, 4][run % 3], 1, when, &[("TEST_JOB", "loop")]) {
+            break;
+        }
+        assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
+        checkpoints = newest(folder);
+        kills += 1;
+    }
+    check_loop(folder);
+    assert!(kills >= 3, "it was killed {kills} times, which tests little");
+}
+
+#[test]
+fn a_loop_on_several_hosts_has_no_checkpoints_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let failed = failures(start_with(folder.path(), 1, 2, |_| vec![("TEST_JOB", "loop")]));
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    for said in failed {
+        assert!(said.contains("rounds of several hosts are not saved"), "{said}");
+    }
+}
+
+#[test]
+fn a_job_goes_on_when_one_of_its_hosts_was_killed() {
+    kill_at_checkpoints(|run| [2, 3, 1][run % 3]);
+}
+
+/// The variable `THALWEG_KILL_SEEDS` makes it repeat itself with other moments.
+#[test]
+fn a_job_may_be_killed_at_any_moment() {
+    kill_at_any_moment((300, 60), |_| 1);
+}
+
+/// As above.
+#[test]
+fn hosts_of_a_job_may_be_killed_at_any_moment() {
+    // They have to find each other first.
+    kill_at_any_moment((800, 200), |run| [3, 2, 2, 1][run % 4]);
+}
+
+#[test]
+fn hosts_must_share_the_directory_of_checkpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    write_input(folder.path());
+    let failed = failures(start_with(folder.path(), 1, 2, |_| vec![("TEST_APART", "1")]));
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    for said in failed {
+        assert!(
+            said.contains("checkpoints-1: ") && said.contains("all hosts must share it"),
+            "{said}"
+        );
+    }
+}
+
+/// Appends to the files that a job was writing when it was killed; returns their lengths then.
+fn append_to_hidden(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let mut hidden = Vec::new();
+    for dir in [folder.to_owned(), folder.join("numbered")] {
+        let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        for path in files.filter(|path| path.to_str().unwrap().ends_with(".thalweg-kept")) {
+            let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+            file.write_all(b"what comes after the checkpoint\n").unwrap();
+            hidden.push((path, file.metadata().unwrap().len()));
+        }
+    }
+    assert!(hidden.len() >= 4, "{hidden:?}");
+    hidden
+}
+
+/// Hosts that would begin with different checkpoints.
+#[test]
+fn hosts_must_begin_with_one_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_input(folder);
+    assert!(!interrupt(folder, 1, 2, When::Checkpoints(2)));
+    fs::rename(folder.join("checkpoints"), folder.join("checkpoints-0")).unwrap();
+    // As if more had been written after the checkpoint: nothing is cut before all hosts agree to go on from there.
+    let hidden = append_to_hidden(folder);
+    let failed = failures(start_with(folder, 1, 2, |_| vec![("TEST_APART", "1")]));
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    for said in failed {
+        assert!(said.contains("checkpoints: begins with is "), "{said}");
+    }
+    for (path, bytes) in hidden {
+        assert_eq!(fs::metadata(&path).unwrap().len(), bytes, "{}", path.display());
+    }
+    fs::remove_dir_all(folder.join("checkpoints-1")).unwrap();
+    fs::rename(folder.join("checkpoints-0"), folder.join("checkpoints")).unwrap();
+    assert!(interrupt(folder, 1, 2, When::After(Duration::MAX)), "nothing was harmed");
+    check_output(folder);
+}
+
+#[test]
 fn a_job_that_has_ended_well_may_be_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
     for cores in 1..3 {
-        let ended = interrupt(folder, cores, When::After(Duration::MAX));
-        assert!(ended.is_some());
+        assert!(interrupt(folder, cores, 1, When::After(Duration::MAX)));
         check_output(folder);
         fs::remove_dir_all(folder.join("numbered")).unwrap();
     }
@@ -286,16 +556,15 @@ fn a_file_that_was_written_since_is_not_read_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
-    assert!(interrupt(folder, 2, When::Checkpoints(2)).is_none());
+    assert!(!interrupt(folder, 2, 1, When::Checkpoints(2)));
     let path = folder.join("in/0.txt");
     let text = fs::read_to_string(&path).unwrap();
     // The same lines in another order.
     let mut lines: Vec<_> = text.lines().collect();
     lines.reverse();
     fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let output = start(folder, 2).wait_with_output().unwrap();
-    assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let failed = failures(start(folder, 2, 1));
+    let said = failed.first().expect("it fails");
     assert!(said.contains("lines (") && said.contains("0.txt"), "{said}");
     assert!(said.contains("was written since"), "{said}");
 }

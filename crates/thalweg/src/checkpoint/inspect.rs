@@ -29,7 +29,7 @@ pub struct CheckpointFile {
     pub number: u64,
     /// The file.
     pub path: PathBuf,
-    /// Its length.
+    /// Its length; of a job on several hosts, with the parts of the other hosts.
     pub bytes: u64,
     /// When it was written, if the file system knows.
     pub written: Option<SystemTime>,
@@ -72,10 +72,12 @@ impl CheckpointDir {
     /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<CheckpointFile>> {
         let numbers = Store::numbers(&self.0)?;
+        let has_parts = Store::has_parts(&self.0)?;
         let file = |number| {
             let path = Store::path_of(&self.0, number);
             // One that is removed meanwhile is not there.
             let (bytes, written) = Store::look_at(&path)?;
+            let bytes = bytes + if has_parts { Store::bytes_of_parts(&path) } else { 0 };
             Some(CheckpointFile { number, path, bytes, written })
         };
         Ok(numbers.into_iter().filter_map(file).collect())

@@ -19,17 +19,18 @@ mod store;
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use snapshot::{Snapshot, StateId};
-pub(crate) use store::Store;
+pub(crate) use store::{Part, Store, Stored};
 
 use crate::clock::Clock;
-use crate::data::{Data, DecodeError, of_ours};
+use crate::data::{Data, DecodeError, hash_bytes, of_ours};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::owner;
-use crate::flow::{Epoch, Event, Op};
+use crate::exchange::owner_of_group;
+use crate::flow::{AtEnd, Epoch, Event, Op};
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
-use snapshot::{Entries, Saved};
+use snapshot::{Entries, Saved, Spare};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// How the message begins by which a snapshot is refused that can be restored with other numbers of tasks.
@@ -44,6 +45,8 @@ pub(crate) enum Redistribution {
     United,
     /// The first.
     First,
+    /// The one of the same number, if there are as many tasks as there were; else the first.
+    Own,
 }
 
 /// The states of the tasks of a job.
@@ -53,12 +56,28 @@ pub(crate) struct Checkpoints {
     slots: Mutex<Vec<Arc<Slot>>>,
     /// The job's, once it is launched.
     clock: OnceLock<Clock>,
-    /// Stores the last snapshot, which says that all tasks have ended.
-    at_end: Option<AtEnd>,
+    /// Where they are stored.
+    dir: Option<PathBuf>,
+    storage: Option<Arc<dyn Storage>>,
 }
 
-/// Stores a snapshot, or gets to know why there is none.
-pub(crate) type AtEnd = Box<dyn Fn(Result<Taken>) + Send + Sync>;
+/// Stores what the tasks of a job have saved when all of them have ended, and knows what the job begins with.
+pub(crate) trait Storage: Send + Sync {
+    /// Stores the last snapshot, with the parts of the other hosts; or gets to know why there is none.
+    fn store_last(&self, taken: Result<Taken>, parts: Vec<Part>);
+
+    /// On another host than the first: stores its part of the last snapshot; `None` if it could not be saved.
+    fn store_last_part(&self, taken: Result<Taken>) -> Option<Part>;
+
+    /// The number of the checkpoint that the job begins with; 0 if it begins with none.
+    fn number(&self) -> u64;
+
+    /// As [`Store::proof`].
+    fn proof(&self) -> Option<String>;
+
+    /// As [`Store::check_proof`].
+    fn check_proof(&self, proof: &str) -> Result<()>;
+}
 
 /// One state of one task.
 struct Slot {
@@ -70,6 +89,7 @@ struct Slot {
     schema: String,
     /// What was saved at barriers, and at the end of the input; or why nothing could be.
     saved: Mutex<BTreeMap<Epoch, Result<Saving, String>>>,
+    spare: Arc<Spare>,
 }
 
 /// What must be done, beside the records' way, before a snapshot counts.
@@ -83,9 +103,30 @@ pub(crate) struct Taken {
 
 impl Checkpoints {
     /// Those of a job that begins with a snapshot, or with nothing.
-    pub(crate) fn new(restored: Option<Snapshot>, at_end: Option<AtEnd>) -> Arc<Self> {
+    pub(crate) fn new(restored: Option<Snapshot>, storage: Option<Arc<dyn Storage>>) -> Arc<Self> {
+        Self::of_directory(None, restored, storage)
+    }
+
+    /// As [`new`](Self::new), of a job whose checkpoints are in a directory.
+    pub(crate) fn of_directory(
+        dir: Option<&Path>,
+        restored: Option<Snapshot>,
+        storage: Option<Arc<dyn Storage>>,
+    ) -> Arc<Self> {
         let restored = Mutex::new(restored.map(Arc::new));
-        Arc::new(Self { restored, slots: Mutex::default(), clock: OnceLock::new(), at_end })
+        let dir = dir.map(Path::to_owned);
+        Arc::new(Self { restored, slots: Mutex::default(), clock: OnceLock::new(), dir, storage })
+    }
+
+    /// Where snapshots are stored, if they are.
+    pub(crate) fn storage(&self) -> Option<&Arc<dyn Storage>> {
+        self.storage.as_ref()
+    }
+
+    /// A hash of the directory where they are stored.
+    pub(crate) fn dir_hash(&self) -> Option<u64> {
+        let dir = self.dir.as_ref()?;
+        Some(hash_bytes(dir.as_os_str().as_encoded_bytes()))
     }
 
     /// The job is launched with this clock, which goes on from where it was at the barrier.
@@ -114,13 +155,6 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The job has ended well, and its files have not got their names yet.
-    pub(crate) fn end(&self) {
-        if let Some(store) = &self.at_end {
-            store(self.take(Epoch::LAST));
-        }
-    }
-
     /// The handle of a task's state. `task` is one of `tasks`.
     pub(crate) fn handle(
         self: &Arc<Self>,
@@ -129,7 +163,8 @@ impl Checkpoints {
         redistribution: Redistribution,
     ) -> StateHandle {
         let (op, name) = (op.id(), op.name());
-        let slot = Arc::new(Slot { op, name, id, schema, saved: Mutex::default() });
+        let slot =
+            Arc::new(Slot { op, name, id, schema, saved: Mutex::default(), spare: Arc::default() });
         lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
@@ -146,13 +181,15 @@ impl Checkpoints {
     }
 
     /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
-    /// begins with, which is then given up.
+    /// begins with, which is then given up. `is_elsewhere` says of the name of an operator whether all of its tasks are on
+    /// other hosts.
     ///
     /// # Errors
     ///
     /// The first state that only one of them has, or has in another shape.
-    pub(crate) fn check(&self) -> Result<()> {
-        let refuse = |what: String| Err(Error::new(ErrorKind::Plan, what));
+    pub(crate) fn check(&self, is_elsewhere: impl Fn(&str) -> bool) -> Result<()> {
+        let advice = advice(self.dir.as_deref().unwrap_or(Path::new("DIR")));
+        let refuse = |what: String| Error::new(ErrorKind::Plan, format!("{what}: {advice}"));
         let slots = lock(&self.slots);
         let mut named = BTreeMap::new();
         for slot in slots.iter() {
@@ -170,12 +207,19 @@ impl Checkpoints {
                     "the checkpoint has {} as `{schema}`, and this program as `{}`",
                     slot.id, slot.schema
                 ),
-                None => format!("the checkpoint has no {}: it is of another program", slot.id),
+                None => {
+                    format!("the checkpoint is of another program, which does not have {}", slot.id)
+                }
             };
-            return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.name));
+            return Err(refuse(what).in_operator(&*slot.name));
         }
-        match snapshot.ids().find(|id| !slots.iter().any(|slot| slot.id == **id)) {
-            Some(id) => refuse(format!("the checkpoint has {id}, which this program has not")),
+        let is_of_none = |id: &&StateId| {
+            !slots.iter().any(|slot| slot.id == **id) && !is_elsewhere(&id.operator)
+        };
+        match snapshot.ids().find(is_of_none) {
+            Some(id) => {
+                Err(refuse(format!("the checkpoint has {id}, which this program does not have")))
+            }
             None => Ok(()),
         }
     }
@@ -200,11 +244,37 @@ impl Checkpoints {
     }
 }
 
+/// What a person can do about a checkpoint in this directory that is refused.
+fn advice(dir: &Path) -> String {
+    let dir = dir.display();
+    format!(
+        "run the program of that checkpoint, or begin anew with `thalweg checkpoint rm --all {dir}`"
+    )
+}
+
+impl AtEnd for Checkpoints {
+    fn ended_here(&self) -> Option<Vec<u8>> {
+        Some(self.storage.as_ref()?.store_last_part(self.take(Epoch::LAST))?.report())
+    }
+
+    fn before_publishing(&self, reports: Vec<Vec<u8>>) {
+        let Some(storage) = &self.storage else { return };
+        let parts: Result<Vec<_>> = reports.iter().map(|report| Part::read(report)).collect();
+        match parts {
+            Ok(parts) => storage.store_last(self.take(Epoch::LAST), parts),
+            Err(error) => storage.store_last(Err(error), Vec::new()),
+        }
+    }
+}
+
 impl Slot {
     /// What was saved at a barrier. What was saved at earlier ones is dropped.
     fn take(&self, epoch: Epoch, syncs: &mut Vec<SyncToDisk>) -> Result<Entries> {
         let mut saved = lock(&self.saved);
-        *saved = saved.split_off(&epoch);
+        // At the end, what was saved at a barrier may still be needed: tasks of other hosts have not ended at it.
+        if epoch < Epoch::LAST {
+            *saved = saved.split_off(&epoch);
+        }
         let refused = |kind, what: String| {
             let error = Error::new(kind, format!("no checkpoint: {what}"));
             Err(error.in_operator(&*self.name))
@@ -263,7 +333,8 @@ impl StateHandle {
             Event::End => Epoch::LAST,
             Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => return,
         };
-        let mut saving = Saving::default();
+        let entries = Entries::begin(&slot.spare);
+        let mut saving = Saving { entries, syncs: Vec::new(), refused: None };
         write(&mut saving);
         let saved = match saving.refused.take() {
             None => Ok(saving),
@@ -275,21 +346,28 @@ impl StateHandle {
     /// Gives the entries to this task that it begins with, each decoded. There are none unless the job begins with a
     /// snapshot.
     pub(crate) fn restore<E: Data>(&self, mut take: impl FnMut(E) -> Result<()>) -> Result<()> {
-        self.restore_by_key(|_, entry| take(entry))
+        self.restore_encoded(|bytes| Ok(take(E::decode(bytes)?)))
     }
 
-    /// As [`restore`](Self::restore), of entries that go with keys, each with the hash of its key.
-    pub(crate) fn restore_by_key<E: Data>(
+    /// As [`restore`](Self::restore), with the number of the task that has saved each entry.
+    pub(crate) fn restore_by_task<E: Data>(
         &self,
-        mut take: impl FnMut(u64, E) -> Result<()>,
+        mut take: impl FnMut(usize, E) -> Result<()>,
     ) -> Result<()> {
-        self.restore_encoded(|hash, bytes| Ok(take(hash, E::decode(bytes)?)))
+        self.restore_each(|Saved { task, mut bytes, .. }| Ok(take(task, E::decode(&mut bytes)?)))
     }
 
-    /// As [`restore_by_key`](Self::restore_by_key), where `take` decodes the entries.
+    /// As [`restore`](Self::restore), where `take` decodes the entries.
     pub(crate) fn restore_encoded(
         &self,
-        mut take: impl FnMut(u64, &mut &[u8]) -> Result<Result<()>, DecodeError>,
+        mut take: impl FnMut(&mut &[u8]) -> Result<Result<()>, DecodeError>,
+    ) -> Result<()> {
+        self.restore_each(|Saved { mut bytes, .. }| take(&mut bytes))
+    }
+
+    fn restore_each(
+        &self,
+        mut take: impl FnMut(Saved<'_>) -> Result<Result<()>, DecodeError>,
     ) -> Result<()> {
         let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else {
             return Ok(());
@@ -304,15 +382,17 @@ impl StateHandle {
             return Ok(());
         }
         let mut entries = snapshot.entries(&slot.id);
+        let as_many = snapshot.tasks(&slot.id) == *tasks;
         let restore = || {
-            while let Some(Saved { hash, mut bytes }) = entries.next().map_err(unreadable)? {
+            while let Some(saved) = entries.next().map_err(unreadable)? {
                 let is_for_me = match redistribution {
-                    Redistribution::ByKey => owner(hash, *tasks) == *task,
+                    Redistribution::ByKey => owner_of_group(saved.group, *tasks) == *task,
                     Redistribution::United => true,
-                    Redistribution::First => *task == 0,
+                    Redistribution::Own if as_many => saved.task == *task,
+                    Redistribution::First | Redistribution::Own => *task == 0,
                 };
                 if is_for_me {
-                    take(hash, &mut bytes).map_err(unreadable)??;
+                    take(saved).map_err(unreadable)??;
                 }
             }
             Ok(())
@@ -323,7 +403,6 @@ impl StateHandle {
 }
 
 /// A state that is being saved.
-#[derive(Default)]
 pub(crate) struct Saving {
     entries: Entries,
     syncs: Vec<SyncToDisk>,

@@ -1,10 +1,13 @@
 //! What all tasks of a job have saved at one barrier.
 
 use crate::clock::Reading;
-use crate::data::{Data, DecodeError};
+use crate::data::{Data, DecodeError, hash_bytes};
+use crate::exchange::key_group;
+use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Names a state of an operator, in every run of a program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,29 +40,82 @@ struct State {
     entries: Vec<Entries>,
 }
 
-/// Entries of a state, each its hash and the length of its encoding, in eight bytes each, and the encoding.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entries(Vec<u8>);
+/// Entries of a state: of each its key group, in two bytes, the length of its encoding, in one byte or, from [`LONG`] on, in that
+/// and eight more, and the encoding.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    bytes: Vec<u8>,
+    /// Where the memory goes when they are dropped.
+    spare: Option<Arc<Spare>>,
+}
+
+/// The byte that a longer length follows.
+const LONG: u8 = u8::MAX;
+
+/// Memory of entries that were written, for the next ones of the same task: the system gives fresh pages slowly.
+#[derive(Debug, Default)]
+pub(super) struct Spare(Mutex<Vec<u8>>);
+
+/// The most memory that is kept so.
+const MOST_SPARE: usize = 64 << 20;
 
 /// An entry of a state.
 pub(super) struct Saved<'a> {
-    pub(super) hash: u64,
+    /// The task that has saved it.
+    pub(super) task: usize,
+    pub(super) group: u16,
     pub(super) bytes: &'a [u8],
 }
 
 impl Entries {
-    /// Adds an entry, of which `write` appends the encoding.
+    /// None yet, in memory of earlier ones.
+    pub(super) fn begin(spare: &Arc<Spare>) -> Self {
+        let bytes = std::mem::take(&mut *lock(&spare.0));
+        Self { bytes, spare: Some(Arc::clone(spare)) }
+    }
+
+    /// Adds an entry that goes with a key of this hash, of which `write` appends the encoding.
+    #[inline]
     pub(super) fn add(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>)) {
-        let Self(out) = self;
-        out.extend_from_slice(&hash.to_le_bytes());
-        let at = out.len();
-        out.extend_from_slice(&[0; size_of::<u64>()]);
+        let out = &mut self.bytes;
+        let [low, high] = key_group(hash).to_le_bytes();
+        out.extend_from_slice(&[low, high, LONG]);
         let begin = out.len();
         write(out);
-        let length = ((out.len() - begin) as u64).to_le_bytes();
-        out[at..begin].copy_from_slice(&length);
+        let length = out.len() - begin;
+        match u8::try_from(length) {
+            Ok(short) if short < LONG => out[begin - 1] = short,
+            _ => drop(out.splice(begin..begin, (length as u64).to_le_bytes())),
+        }
     }
 }
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        if let Some(Spare(spare)) = self.spare.as_deref() {
+            let mut spare = lock(spare);
+            if (spare.capacity()..=MOST_SPARE).contains(&self.bytes.capacity()) {
+                *spare = std::mem::take(&mut self.bytes);
+                spare.clear();
+            }
+        }
+    }
+}
+
+/// Without the memory of others.
+impl Clone for Entries {
+    fn clone(&self) -> Self {
+        Self { bytes: self.bytes.clone(), spare: None }
+    }
+}
+
+impl PartialEq for Entries {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Entries {}
 
 /// Reads entries one by one.
 pub(super) struct EntryReader<'a> {
@@ -67,22 +123,35 @@ pub(super) struct EntryReader<'a> {
     rest: &'a [u8],
     /// Those of the tasks after it.
     others: &'a [Entries],
+    tasks: usize,
 }
 
 impl<'a> EntryReader<'a> {
     /// The next entry; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Saved<'a>>, DecodeError> {
         while self.rest.is_empty() {
-            let Some((Entries(next), others)) = self.others.split_first() else { return Ok(None) };
-            (self.rest, self.others) = (next, others);
+            let Some((next, others)) = self.others.split_first() else { return Ok(None) };
+            (self.rest, self.others) = (&next.bytes, others);
         }
         let torn = || DecodeError::invalid("whole entries");
-        let hash = self.word().ok_or_else(torn)?;
-        let length =
-            self.word().and_then(|length| usize::try_from(length).ok()).ok_or_else(torn)?;
+        let group = self.group().ok_or_else(torn)?;
+        let length = self.length().ok_or_else(torn)?;
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(torn)?;
         self.rest = rest;
-        Ok(Some(Saved { hash, bytes }))
+        let task = self.tasks - self.others.len() - 1;
+        Ok(Some(Saved { task, group, bytes }))
+    }
+
+    fn group(&mut self) -> Option<u16> {
+        let (group, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u16::from_le_bytes(*group))
+    }
+
+    fn length(&mut self) -> Option<usize> {
+        let (short, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        if *short == LONG { usize::try_from(self.word()?).ok() } else { Some((*short).into()) }
     }
 
     fn word(&mut self) -> Option<u64> {
@@ -98,6 +167,15 @@ impl Snapshot {
         let state = self.states.entry(id.clone()).or_default();
         schema.clone_into(&mut state.schema);
         state.entries.push(entries);
+    }
+
+    /// Adds what tasks of another host have saved at the same barrier.
+    pub(super) fn append(&mut self, part: Self) {
+        for (id, State { schema, mut entries }) in part.states {
+            let state = self.states.entry(id).or_default();
+            state.schema = schema;
+            state.entries.append(&mut entries);
+        }
     }
 
     /// The schema of a state that it has.
@@ -117,41 +195,103 @@ impl Snapshot {
 
     /// The entries of a state, of all tasks; none if it does not have the state.
     pub(super) fn entries(&self, id: &StateId) -> EntryReader<'_> {
-        EntryReader { rest: &[], others: self.states.get(id).map_or(&[], |state| &state.entries) }
+        let others = self.states.get(id).map_or(&[][..], |state| &state.entries);
+        EntryReader { rest: &[], others, tasks: others.len() }
     }
 
-    /// Appends it as bytes.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let entries = self.states.values().flat_map(|state| &state.entries);
-        out.reserve(entries.map(|Entries(bytes)| bytes.len()).sum());
-        self.clock.began.encode(out);
-        self.clock.now.encode(out);
-        (self.states.len() as u64).encode(out);
+    /// Its bytes: what is in it, with the length and a digest of each task's entries of a state, and those entries.
+    pub(crate) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
+        let mut head = Vec::new();
+        self.clock.began.encode(&mut head);
+        self.clock.now.encode(&mut head);
+        (self.states.len() as u64).encode(&mut head);
         for (StateId { operator, name }, State { schema, entries }) in &self.states {
-            operator.encode(out);
-            name.encode(out);
-            schema.encode(out);
-            (entries.len() as u64).encode(out);
-            entries.iter().for_each(|Entries(bytes)| bytes.encode(out));
+            operator.encode(&mut head);
+            name.encode(&mut head);
+            schema.encode(&mut head);
+            let sizes = entries.iter().map(|entries| sum_up(&entries.bytes));
+            sizes.collect::<Vec<_>>().encode(&mut head);
         }
+        let entries = self.states.values().flat_map(|state| &state.entries);
+        (head, entries.map(|entries| &*entries.bytes))
     }
 
-    /// Reads what [`encode`](Self::encode) has written, to its end.
+    /// Reads its [pieces](Self::pieces), to their end.
     pub(crate) fn decode(mut bytes: &[u8]) -> Result<Self, DecodeError> {
-        let input = &mut bytes;
-        let clock = Reading { began: Timestamp::decode(input)?, now: u64::decode(input)? };
-        let mut snapshot = Self { clock, states: BTreeMap::new() };
-        for _ in 0..u64::decode(input)? {
-            let (operator, name) = (String::decode(input)?, String::decode(input)?);
-            let schema = String::decode(input)?;
-            let tasks = 0..u64::decode(input)?;
-            let entries = tasks.map(|_| Vec::decode(input).map(Entries));
-            let entries = entries.collect::<Result<_, _>>()?;
-            snapshot.states.insert(StateId { operator, name }, State { schema, entries });
+        let head = &mut bytes;
+        let clock = Reading { began: Timestamp::decode(head)?, now: u64::decode(head)? };
+        let mut states = Vec::new();
+        for _ in 0..u64::decode(head)? {
+            let id = StateId { operator: String::decode(head)?, name: String::decode(head)? };
+            states.push((id, String::decode(head)?, Vec::<(u64, u64)>::decode(head)?));
         }
-        match input.is_empty() {
+        let mut rest = bytes;
+        let mut take = |(length, digest)| {
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            let (bytes, others) =
+                rest.split_at_checked(length).ok_or(DecodeError::invalid("whole states"))?;
+            rest = others;
+            if sum_up(bytes) != (length as u64, digest) {
+                return Err(DecodeError::invalid("those that were written: it was altered"));
+            }
+            Ok(Entries { bytes: bytes.to_vec(), spare: None })
+        };
+        let mut snapshot = Self { clock, states: BTreeMap::new() };
+        for (id, schema, sizes) in states {
+            let entries = sizes.into_iter().map(&mut take).collect::<Result<_, _>>()?;
+            snapshot.states.insert(id, State { schema, entries });
+        }
+        match rest.is_empty() {
             true => Ok(snapshot),
             false => Err(DecodeError::invalid("read to their end")),
         }
+    }
+}
+
+/// The length and the digest of entries.
+fn sum_up(entries: &[u8]) -> (u64, u64) {
+    (entries.len() as u64, hash_bytes(entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_every_length_are_read_again_and_leave_their_memory() {
+        let lengths = [0, 1, 254, 255, 256, 70_000];
+        let spare = Arc::<Spare>::default();
+        let entries = || {
+            let mut entries = Entries::begin(&spare);
+            for (group, length) in (0..).zip(lengths) {
+                entries.add(u64::MAX - (group << 49), |out| out.resize(out.len() + length, 7));
+            }
+            entries
+        };
+        let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
+        let mut snapshot = Snapshot::default();
+        snapshot.add(&id, "bytes", entries());
+        snapshot.add(&id, "bytes", Entries::default());
+        let (mut bytes, pieces) = snapshot.pieces();
+        pieces.for_each(|piece| bytes.extend_from_slice(piece));
+        let read = Snapshot::decode(&bytes).unwrap();
+        let mut saved = read.entries(&id);
+        for (group, length) in (0..).zip(lengths) {
+            let Saved { task, group: found, bytes } = saved.next().unwrap().unwrap();
+            assert_eq!((task, found), (0, key_group(u64::MAX - (group << 49))));
+            assert_eq!(bytes, vec![7; length]);
+        }
+        assert!(saved.next().unwrap().is_none());
+        // What is not in the head has a digest there; the digest of the head is the file's.
+        for from_end in [1, 100, 70_000] {
+            let mut altered = bytes.clone();
+            altered[bytes.len() - from_end] ^= 1;
+            assert!(Snapshot::decode(&altered).is_err());
+        }
+        drop(snapshot);
+        let kept = lock(&spare.0).capacity();
+        assert!(kept > 70_000);
+        let again = entries();
+        assert_eq!((again.bytes.capacity(), lock(&spare.0).capacity()), (kept, 0));
     }
 }

@@ -1,30 +1,41 @@
 //! Checkpoints in a directory: each one file, which appears under its name only when it is complete and on the disk.
 //!
 //! A file begins with what it is and in which version, and with what its reader must agree with: the version of the hash,
-//! and the number of key groups. Then come the length and the digest of the snapshot, a hash that finds what was altered by accident, and the snapshot. Its
-//! number is in its name, and no file is ever replaced.
+//! and the number of key groups. Then come the length of the rest, the length of its head and the head's digest, a hash that
+//! finds what was altered by accident; the head, in which are the digests of what follows; and the entries of all states. A
+//! file's number is in its name, and no file is ever replaced.
+//!
+//! Of a job on several hosts, each other host than the first writes what its tasks have saved to a file of the same form, a part,
+//! and the checkpoint has the list of the parts. So it counts once the first host has written it, and all parts are there.
 //!
 //! One job at a time uses a directory: it holds the lock (`flock`) of a file in it, which the kernel releases however the
 //! process ends.
 #![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
-use super::Snapshot;
-use crate::data::{HASH_VERSION, hash_bytes};
+use super::{Snapshot, advice};
+use crate::data::{Data, HASH_VERSION, decode_whole, hash_bytes};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::KEY_GROUPS;
+use crate::net::HostId;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+use tempfile::NamedTempFile;
 
 /// How a file begins.
 const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 2;
-const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 2 * size_of::<u64>();
+const VERSION: u32 = 4;
+const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 3 * size_of::<u64>();
 /// How names begin and end; a number of ten digits, or more, is between.
 const PREFIX: &str = "checkpoint-";
 const SUFFIX: &str = ".state";
+/// How the names of the files begin that are parts; their names end as those of checkpoints.
+const PART: &str = "part-";
 /// How the names of files begin that are being written.
 const TEMPORARY: &str = ".checkpoint";
 /// What the name of a file ends with that could not be read.
@@ -37,16 +48,53 @@ const KEPT: usize = 2;
 /// The checkpoints of one job.
 pub(crate) struct Store {
     dir: PathBuf,
-    /// Locked, if the file system has locks.
-    _lock: File,
+    /// Locked, if the file system has locks; not by other hosts than the first.
+    lock: Option<File>,
+    /// A file whose name the first of several hosts sends to the others, which look for it.
+    proof: Option<NamedTempFile>,
+    /// On other hosts, what makes the names of their parts unlike those of other runs of the job, once it is known.
+    run: OnceLock<String>,
+    /// The number of parts that this host has written.
+    written: AtomicU64,
+    /// The parts of each checkpoint that has parts.
+    parts: Mutex<BTreeMap<u64, Vec<Part>>>,
+}
+
+/// A part of a checkpoint: what the tasks of another host than the first have saved.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+pub(crate) struct Part {
+    /// The name of its file.
+    name: String,
+    /// The digest of its head, in which are those of all that it has.
+    digest: u64,
 }
 
 /// A checkpoint that was read.
 pub(crate) struct Stored {
     pub(crate) number: u64,
     pub(crate) snapshot: Snapshot,
+    /// The length of its file, and how long ago it was written, if that is known.
+    pub(crate) bytes: u64,
+    pub(crate) age: Option<Duration>,
     /// Why newer ones could not be read.
     pub(crate) skipped: Vec<Error>,
+}
+
+impl Part {
+    /// What the first host gets to know of it.
+    pub(crate) fn report(&self) -> Vec<u8> {
+        let mut report = Vec::new();
+        self.encode(&mut report);
+        report
+    }
+
+    /// Reads what another host has said of a part.
+    pub(crate) fn read(report: &[u8]) -> Result<Self> {
+        decode_whole(report, Self::decode).map_err(|error| {
+            let what = format!("another host has sent what is no part of a checkpoint: {error}");
+            Error::new(ErrorKind::Internal, what)
+        })
+    }
 }
 
 impl Store {
@@ -63,8 +111,9 @@ impl Store {
     /// If another job uses it.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let failed = |cause| Error::io(dir, "use the directory of checkpoints", cause);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(LOCK));
-        let lock = lock.map_err(failed)?;
+        let path = dir.join(LOCK);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(|cause| Error::io(&path, "open the lock of checkpoints", cause))?;
         match lock.try_lock() {
             Ok(()) | Err(TryLockError::Error(_)) => {}
             Err(TryLockError::WouldBlock) => {
@@ -72,27 +121,66 @@ impl Store {
                 return Err(Error::new(ErrorKind::Io, what).at(Place::File(dir.to_owned())));
             }
         }
-        let store = Self { dir: dir.to_owned(), _lock: lock };
         // A process that was killed while it wrote leaves its file.
-        for entry in fs::read_dir(dir).map_err(failed)?.flatten() {
-            if entry.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) {
-                let _ = fs::remove_file(entry.path());
+        for name in names(dir).map_err(failed)? {
+            if name.starts_with(TEMPORARY) {
+                let _ = fs::remove_file(dir.join(name));
             }
         }
+        let parts = remove_other_parts(dir)?;
+        Ok(Self::of(dir, Some(lock), parts))
+    }
+
+    /// As [`open`](Self::open), by the first of several hosts.
+    pub(crate) fn open_first(dir: &Path) -> Result<Self> {
+        let mut store = Self::open(dir)?;
+        let proof = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir);
+        let failed = |cause| Error::io(dir, "use the directory of checkpoints", cause);
+        store.proof = Some(proof.map_err(failed)?);
         Ok(store)
+    }
+
+    /// The directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The checkpoints in a directory, as another host than the first uses it, which writes parts only.
+    pub(crate) fn join(dir: &Path) -> Self {
+        Self::of(dir, None, BTreeMap::new())
+    }
+
+    fn of(dir: &Path, lock: Option<File>, parts: BTreeMap<u64, Vec<Part>>) -> Self {
+        let (dir, parts) = (dir.to_owned(), Mutex::new(parts));
+        let (run, written) = (OnceLock::new(), AtomicU64::new(0));
+        Self { dir, lock, proof: None, run, written, parts }
+    }
+
+    /// What the other hosts must [see](Self::check_proof) in the directory; of the first of several hosts.
+    pub(crate) fn proof(&self) -> Option<String> {
+        Some(self.proof.as_ref()?.path().file_name()?.to_str()?.to_owned())
+    }
+
+    /// Checks that this is the directory of the first host.
+    ///
+    /// # Errors
+    ///
+    /// If it is not.
+    pub(crate) fn check_proof(&self, proof: &str) -> Result<()> {
+        if self.dir.join(proof).exists() {
+            let _ = self.run.set(proof.trim_start_matches(TEMPORARY).to_owned());
+            return Ok(());
+        }
+        let what =
+            "the directory of checkpoints is not that of the first host: all hosts must share it";
+        Err(Error::new(ErrorKind::Config, what).at(Place::File(self.dir.clone())))
     }
 
     /// The numbers of the checkpoints in a directory, in order.
     pub(super) fn numbers(dir: &Path) -> Result<Vec<u64>> {
-        let failed = |cause| Error::io(dir, "list the checkpoints", cause);
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let number = name.to_str().and_then(|name| {
-                name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse::<u64>().ok()
-            });
-            numbers.extend(number);
-        }
+        let names = names(dir).map_err(|cause| Error::io(dir, "list the checkpoints", cause))?;
+        let number = |name: &String| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok();
+        let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -112,14 +200,43 @@ impl Store {
         Some((found.len(), found.modified().ok()))
     }
 
+    /// How long ago a checkpoint was written, if that is known; `None` if there is none with this number.
+    pub(crate) fn age(&self, number: u64) -> Option<Option<Duration>> {
+        let (_, written) = Self::look_at(&self.path(number))?;
+        Some(written.and_then(|at| at.elapsed().ok()))
+    }
+
+    /// Whether there are parts of checkpoints in a directory.
+    pub(super) fn has_parts(dir: &Path) -> Result<bool> {
+        let names = names(dir).map_err(|cause| Error::io(dir, "list the checkpoints", cause))?;
+        Ok(names.iter().any(|name| is_part(name)))
+    }
+
+    /// The bytes of a checkpoint's parts.
+    pub(super) fn bytes_of_parts(path: &Path) -> u64 {
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let bytes = |part: &Part| Some(Self::look_at(&dir.join(&part.name))?.0);
+        parts_of(path).iter().filter_map(bytes).sum()
+    }
+
     /// Removes a checkpoint.
     pub(super) fn remove(&self, number: u64) -> Result<()> {
         let path = self.path(number);
-        fs::remove_file(&path).map_err(|cause| Error::io(&path, "remove the checkpoint", cause))
+        fs::remove_file(&path).map_err(|cause| Error::io(&path, "remove the checkpoint", cause))?;
+        let parts = lock(&self.parts).remove(&number);
+        self.remove_parts(parts.unwrap_or_default());
+        Ok(())
     }
 
-    /// The newest checkpoint that can be read; `None` if there are no checkpoints. Newer ones are set aside: what the job
-    /// does from now on is not what they say.
+    /// Removes parts that no checkpoint has. One that cannot be removed does no harm.
+    pub(crate) fn remove_parts(&self, parts: Vec<Part>) {
+        for part in parts {
+            let _ = fs::remove_file(self.dir.join(part.name));
+        }
+    }
+
+    /// The newest checkpoint that can be read; `None` if there are no checkpoints. On the first host, newer ones are set
+    /// aside: what the job does from now on is not what they say.
     ///
     /// # Errors
     ///
@@ -130,12 +247,21 @@ impl Store {
         for number in Self::numbers(&self.dir)?.into_iter().rev() {
             match self.read(number) {
                 Ok(snapshot) => {
-                    for number in unreadable {
+                    for number in unreadable.into_iter().filter(|_| self.lock.is_some()) {
                         self.set_aside(number)?;
                     }
-                    return Ok(Some(Stored { number, snapshot, skipped }));
+                    let (bytes, _) = Self::look_at(&self.path(number)).unwrap_or_default();
+                    let age = self.age(number).flatten();
+                    return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
                 }
                 // It may be sound, or is one of another version.
+                Err(error) if error.kind() == ErrorKind::Plan => {
+                    let what = format!("{}: {}", error.message(), advice(&self.dir));
+                    let place = Place::File(self.path(number));
+                    return Err(Error::new(ErrorKind::Plan, what).at(place));
+                }
+                // The first host sets it aside, or a job that dies has removed it.
+                Err(_) if Self::look_at(&self.path(number)).is_none() => {}
                 Err(error) if error.kind() != ErrorKind::Input => return Err(error),
                 Err(error) => {
                     unreadable.push(number);
@@ -144,7 +270,17 @@ impl Store {
             }
         }
         match skipped.into_iter().next() {
-            Some(error) => Err(error),
+            Some(error) => {
+                let dir = self.dir.display();
+                let what = format!(
+                    "{}, and no older one can be read: begin anew with `thalweg checkpoint rm --all {dir}`",
+                    error.message()
+                );
+                // The newest is the first that was skipped.
+                let newest = unreadable.first().map(|number| Place::File(self.path(*number)));
+                let error = Error::new(ErrorKind::Input, what);
+                Err(newest.into_iter().fold(error, Error::at))
+            }
             None => Ok(None),
         }
     }
@@ -161,71 +297,161 @@ impl Store {
         Self::read_file(&self.path(number))
     }
 
-    /// Reads a checkpoint.
+    /// Reads a checkpoint with its parts.
     ///
     /// # Errors
     ///
-    /// Of kind `Input` if it is torn or was altered; of kind `Plan` if it is of another version.
+    /// Of kind `Input` if it is torn or was altered, or a part of it is; of kind `Plan` if it is of another version.
     pub(super) fn read_file(path: &Path) -> Result<Snapshot> {
-        let bytes =
-            fs::read(path).map_err(|cause| Error::io(path, "read the checkpoint", cause))?;
-        parse(&bytes).map_err(|error| error.at(Place::File(path.to_owned())))
+        let (mut snapshot, parts, _) = read_part(path)?;
+        for Part { name, digest } in parts {
+            let path = path.with_file_name(name);
+            let bad =
+                |what: &str| Err(Error::new(ErrorKind::Input, what).at(Place::File(path.clone())));
+            if Self::look_at(&path).is_none() {
+                return bad("a part of the checkpoint is not there");
+            }
+            let (part, _, own) = read_part(&path)?;
+            if own != digest {
+                return bad("this is another part than the one that the checkpoint has");
+            }
+            snapshot.append(part);
+        }
+        Ok(snapshot)
     }
 
-    /// Writes a checkpoint. It counts when this returns, and older ones that are not needed any more are removed.
+    /// Writes a checkpoint, whose parts are written. It counts when this returns, and older ones that are not needed any
+    /// more are removed.
     ///
     /// # Errors
     ///
     /// If it cannot be written, or there is one with this number already.
-    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot) -> Result<()> {
-        let path = self.path(number);
-        let failed = |cause| Error::io(&path, "write the checkpoint", cause);
-        let mut bytes = vec![0; HEADER];
-        snapshot.encode(&mut bytes);
-        let (header, content) = bytes.split_at_mut(HEADER);
-        let mut at = 0;
-        let mut put = |part: &[u8]| {
-            header[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        };
-        put(MAGIC);
-        put(&VERSION.to_le_bytes());
-        put(&HASH_VERSION.to_le_bytes());
-        put(&(KEY_GROUPS as u32).to_le_bytes());
-        put(&(content.len() as u64).to_le_bytes());
-        put(&hash_bytes(content).to_le_bytes());
-        let mut file =
-            tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.dir).map_err(failed)?;
-        file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        file.persist_noclobber(&path).map_err(|error| failed(error.error))?;
-        // Some file systems do not support this, and do not need it.
-        let _ = File::open(&self.dir).and_then(|dir| dir.sync_all());
-        self.keep(KEPT);
+    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot, parts: Vec<Part>) -> Result<()> {
+        self.write_file(&self.path(number), snapshot, &parts)?;
+        if !parts.is_empty() {
+            lock(&self.parts).insert(number, parts);
+        }
+        // One too many does no harm.
+        let _ = self.keep(KEPT);
         Ok(())
     }
 
-    /// Removes all checkpoints: the job has ended.
-    pub(crate) fn clear(&self) {
-        self.keep(0);
-        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            if entry.file_name().as_encoded_bytes().ends_with(UNREADABLE.as_bytes()) {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
+    /// Writes a part of a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub(crate) fn write_part(&self, host: HostId, snapshot: &Snapshot) -> Result<Part> {
+        let Some(run) = self.run.get() else {
+            return Err(Error::new(ErrorKind::Internal, "the first host's run is not known"));
+        };
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PART}{run}-{}-{number}{SUFFIX}", host.0);
+        let digest = self.write_file(&self.dir.join(&name), snapshot, &[])?;
+        Ok(Part { name, digest })
     }
 
-    /// Removes all checkpoints but the newest. One that cannot be removed does no harm.
-    fn keep(&self, newest: usize) {
-        let numbers = Self::numbers(&self.dir).unwrap_or_default();
-        // The oldest first: what is left must be the newest.
-        for number in &numbers[..numbers.len().saturating_sub(newest)] {
-            let _ = fs::remove_file(self.path(*number));
+    /// Writes a file, which is there and on the disk when this returns. Returns the digest of its head.
+    fn write_file(&self, path: &Path, snapshot: &Snapshot, parts: &[Part]) -> Result<u64> {
+        let failed = |cause| Error::io(path, "write the checkpoint", cause);
+        let (head, entries) = snapshot.pieces();
+        let entries: Vec<_> = entries.collect();
+        let mut content = Vec::new();
+        parts.to_vec().encode(&mut content);
+        content.extend_from_slice(&head);
+        let digest = hash_bytes(&content);
+        let length = content.len() + entries.iter().map(|entries| entries.len()).sum::<usize>();
+        let mut header = MAGIC.to_vec();
+        for number in [VERSION, HASH_VERSION, KEY_GROUPS as u32] {
+            header.extend_from_slice(&number.to_le_bytes());
         }
+        for number in [length as u64, content.len() as u64, digest] {
+            header.extend_from_slice(&number.to_le_bytes());
+        }
+        let mut file =
+            tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&self.dir).map_err(failed)?;
+        let mut pieces = [&*header, &content].into_iter().chain(entries);
+        let written = pieces.try_for_each(|piece| file.write_all(piece));
+        written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist_noclobber(path).map_err(|error| failed(error.error))?;
+        // Some file systems do not support this, and do not need it.
+        let _ = File::open(&self.dir).and_then(|dir| dir.sync_all());
+        Ok(digest)
+    }
+
+    /// Removes all checkpoints: the job has ended.
+    ///
+    /// # Errors
+    ///
+    /// If one is left.
+    pub(crate) fn clear(&self) -> Result<()> {
+        self.keep(0)?;
+        for name in names(&self.dir).unwrap_or_default() {
+            if name.ends_with(UNREADABLE) || is_part(&name) {
+                let _ = fs::remove_file(self.dir.join(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all checkpoints but the newest.
+    fn keep(&self, newest: usize) -> Result<()> {
+        let numbers = Self::numbers(&self.dir)?;
+        // The oldest first: what is left must be the newest.
+        let old = &numbers[..numbers.len().saturating_sub(newest)];
+        old.iter().try_for_each(|number| self.remove(*number))
     }
 }
 
+/// The names in a directory.
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+fn is_part(name: &str) -> bool {
+    name.starts_with(PART) && name.ends_with(SUFFIX)
+}
+
+/// Removes the parts that no checkpoint has, of one that was not completed, if all checkpoints can be read. Returns those of
+/// each checkpoint.
+fn remove_other_parts(dir: &Path) -> Result<BTreeMap<u64, Vec<Part>>> {
+    let mut found = names(dir).map_err(|cause| Error::io(dir, "list the checkpoints", cause))?;
+    found.retain(|name| is_part(name));
+    if found.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let (mut parts, mut all_read) = (BTreeMap::new(), true);
+    for number in Store::numbers(dir)? {
+        match read_part(&Store::path_of(dir, number)) {
+            Ok((_, of_it, _)) => drop(parts.insert(number, of_it)),
+            // It may be a sound one of another version, and it is not known which parts it has.
+            Err(_) => all_read = false,
+        }
+    }
+    let needed: BTreeSet<&str> = parts.values().flatten().map(|part: &Part| &*part.name).collect();
+    for name in found.iter().filter(|name| all_read && !needed.contains(&***name)) {
+        let _ = fs::remove_file(dir.join(name));
+    }
+    Ok(parts)
+}
+
+/// The parts of a checkpoint; none if it cannot be read.
+fn parts_of(path: &Path) -> Vec<Part> {
+    read_part(path).map(|(_, parts, _)| parts).unwrap_or_default()
+}
+
+/// Reads a file: a checkpoint or a part of one. Returns its digest too.
+fn read_part(path: &Path) -> Result<(Snapshot, Vec<Part>, u64)> {
+    let bytes = fs::read(path).map_err(|cause| Error::io(path, "read the checkpoint", cause))?;
+    parse(&bytes).map_err(|error| error.at(Place::File(path.to_owned())))
+}
+
 /// Reads the bytes of a file.
-fn parse(bytes: &[u8]) -> Result<Snapshot> {
+fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
     let bad = |what: String| Error::new(ErrorKind::Input, what);
     let torn = || bad("the checkpoint is incomplete".to_owned());
     let (header, content) = bytes.split_at_checked(HEADER).ok_or_else(torn)?;
@@ -250,15 +476,24 @@ fn parse(bytes: &[u8]) -> Result<Snapshot> {
             return Err(Error::new(ErrorKind::Plan, what));
         }
     }
-    let (length, digest) = header.split_first_chunk::<8>().ok_or_else(torn)?;
-    if u64::from_le_bytes(*length) != content.len() as u64 {
+    let mut word = || -> Result<u64> {
+        let (word, rest) = header.split_first_chunk::<8>().ok_or_else(torn)?;
+        header = rest;
+        Ok(u64::from_le_bytes(*word))
+    };
+    let (length, head, digest) = (word()?, word()?, word()?);
+    if length != content.len() as u64 {
         return Err(torn());
     }
-    if hash_bytes(content).to_le_bytes() != digest {
+    let head = usize::try_from(head).ok().and_then(|head| content.get(..head));
+    if head.is_none_or(|head| hash_bytes(head) != digest) {
         return Err(bad("the checkpoint was altered: its digest is another".to_owned()));
     }
-    Snapshot::decode(content)
-        .map_err(|error| bad(format!("the checkpoint cannot be read: {error}")))
+    let mut content = content;
+    let read = Vec::decode(&mut content).and_then(|parts| Ok((Snapshot::decode(content)?, parts)));
+    let (snapshot, parts) =
+        read.map_err(|error| bad(format!("the checkpoint cannot be read: {error}")))?;
+    Ok((snapshot, parts, digest))
 }
 
 #[cfg(all(test, not(miri)))]
@@ -268,7 +503,7 @@ mod tests {
 
     fn snapshot(number: u64) -> Snapshot {
         let mut entries = Entries::default();
-        entries.add(number, |out| out.extend_from_slice(b"entry"));
+        entries.add(0, |out| number.encode(out));
         let mut snapshot = Snapshot::default();
         let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
         snapshot.add(&id, "u64", entries);
@@ -281,11 +516,11 @@ mod tests {
         let store = Store::open(&Store::directory(&dir.path().join("a/b")).unwrap()).unwrap();
         assert!(store.newest().unwrap().is_none());
         for number in 1..5 {
-            store.write(number, &snapshot(number)).unwrap();
+            store.write(number, &snapshot(number), Vec::new()).unwrap();
         }
         assert_eq!(Store::numbers(&store.dir).unwrap(), [3, 4]);
         assert_eq!(store.newest().unwrap().unwrap().snapshot, snapshot(4));
-        assert!(store.write(4, &snapshot(7)).is_err(), "no checkpoint is replaced");
+        assert!(store.write(4, &snapshot(7), Vec::new()).is_err(), "no checkpoint is replaced");
         let whole = fs::read(store.path(4)).unwrap();
         for length in 0..whole.len() {
             fs::write(store.path(4), &whole[..length]).unwrap();
@@ -312,8 +547,61 @@ mod tests {
         fs::write(store.path(3), b"").unwrap();
         let error = store.newest().err().expect("a job must not begin anew without a word");
         assert!(error.to_string().contains("checkpoint-0000000003.state"), "{error}");
-        store.clear();
+        store.clear().unwrap();
         assert!(store.newest().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_checkpoint_counts_with_its_parts() {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = || {
+            let is_part = |name: &String| is_part(name);
+            names(dir.path()).unwrap().into_iter().filter(is_part).count()
+        };
+        let first = Store::open_first(dir.path()).unwrap();
+        let other = Store::join(dir.path());
+        assert!(other.write_part(HostId(1), &snapshot(9)).is_err(), "of no run");
+        other.check_proof(&first.proof().unwrap()).unwrap();
+        assert!(other.check_proof("not there").is_err());
+        for number in 1..4 {
+            let part = other.write_part(HostId(1), &snapshot(10 * number)).unwrap();
+            first.write(number, &snapshot(number), vec![part]).unwrap();
+        }
+        assert_eq!(parts(), 2, "those of an older checkpoint are removed with it");
+        let mut both = snapshot(3);
+        both.append(snapshot(30));
+        assert_eq!(other.newest().unwrap().unwrap().snapshot, both);
+        let part = parts_of(&first.path(3)).remove(0);
+        fs::copy(dir.path().join(&parts_of(&first.path(2))[0].name), dir.path().join(&part.name))
+            .unwrap();
+        let found = other.newest().unwrap().unwrap();
+        assert_eq!(found.number, 2, "its part is another");
+        assert!(first.path(3).exists(), "only the first host sets checkpoints aside");
+        fs::remove_file(dir.path().join(&part.name)).unwrap();
+        assert_eq!(first.newest().unwrap().unwrap().number, 2, "its part is not there");
+        other.write_part(HostId(1), &snapshot(7)).unwrap();
+        drop(first);
+        assert_eq!(parts(), 2);
+        let again = Store::open_first(dir.path()).unwrap();
+        assert_eq!(parts(), 1, "no checkpoint has the other");
+        assert!(Store::bytes_of_parts(&again.path(2)) > 0);
+        let told = again.proof().unwrap();
+        let next = Store::join(dir.path());
+        next.check_proof(&told).unwrap();
+        let part = next.write_part(HostId(1), &snapshot(40)).unwrap();
+        again.write(4, &snapshot(4), vec![part]).unwrap();
+        drop(again);
+        let mut bytes = fs::read(Store::path_of(dir.path(), 4)).unwrap();
+        let whole = bytes.clone();
+        bytes[MAGIC.len()] += 1;
+        fs::write(Store::path_of(dir.path(), 4), &bytes).unwrap();
+        let again = Store::open_first(dir.path()).unwrap();
+        assert!(again.newest().is_err(), "of another version");
+        fs::write(again.path(4), whole).unwrap();
+        let newest = again.newest().unwrap().unwrap();
+        assert_eq!(newest.number, 4, "the program of that version has its parts still");
+        again.clear().unwrap();
+        assert_eq!((parts(), again.newest().unwrap().is_none()), (0, true));
     }
 
     #[test]

@@ -7,11 +7,11 @@
 use super::hosts::Lines;
 use super::interrupt;
 use super::progress::Shown;
-use crate::config::{Config, Format, Settings, StatsFormat};
+use crate::config::{CheckpointConfig, Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Stats, show};
 use crate::net::Hosts;
-use crate::plan::Plan;
+use crate::plan::{Operator, Plan};
 use crate::stream::{Application, Attendance, RunningJob};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -52,6 +52,10 @@ impl Application for Attended {
     fn warn(&self, what: &str) {
         Lines::print(what);
     }
+
+    fn tell(&self, what: &str) {
+        Lines::print(what);
+    }
 }
 
 /// The plan in the requested format; the text also says what the job would run on.
@@ -67,12 +71,28 @@ fn explained(plan: &Plan, config: &Config, hosts: Option<usize>, format: Format)
             };
             format!(
                 "{plan}\nto be run on {place} by {scheduler}, batches {batch}, with {memory} of \
-                 memory; fingerprint {}\n",
-                plan.fingerprint()
+                 memory; fingerprint {}\n{}",
+                plan.fingerprint(),
+                checkpoints(plan, config)
             )
         }
         Format::Dot => plan.to_dot(),
         Format::Json => plan.to_json() + "\n",
+    }
+}
+
+/// Whether the job can have the checkpoints that are configured, and what keeps it from them; nothing if none are.
+fn checkpoints(plan: &Plan, config: &Config) -> String {
+    let Some(CheckpointConfig { dir, interval }) = &config.checkpoints else {
+        return String::new();
+    };
+    let without: Vec<_> = plan.without_checkpoints().into_iter().map(Operator::label).collect();
+    match without.is_empty() {
+        true => format!("checkpoints in {}, one each {}\n", dir.display(), show::span(*interval)),
+        false => format!(
+            "it would be refused: these operators cannot have checkpoints yet: {}\n",
+            without.join(", ")
+        ),
     }
 }
 
@@ -93,5 +113,23 @@ impl Attendance for Attending {
         };
         // The job itself is done; a failure to print its statistics does not undo it.
         let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+
+    #[test]
+    fn what_keeps_a_job_from_having_checkpoints_is_said() {
+        let env = Environment::new();
+        env.channel::<u64>(9).1.for_each(drop);
+        let mut config = Config::default();
+        assert_eq!(checkpoints(&env.plan(), &config), "");
+        config.checkpoints = Some(CheckpointConfig::new("saved"));
+        let said = checkpoints(&env.plan(), &config);
+        let begins = "it would be refused: these operators cannot have checkpoints yet: channel (";
+        assert!(said.starts_with(begins), "{said}");
     }
 }

@@ -330,6 +330,7 @@ impl EngineArgs {
                 settings.set(setting, text, Given::Flag)?;
             }
         }
+        settings.check()?;
         Ok(settings)
     }
 
@@ -479,6 +480,23 @@ mod tests {
         assert_eq!((config.cores.get(), config.turn.get(), config.credit), (4, 3, 2));
         assert_eq!(config.batch, BatchMode::default());
         assert_eq!(config.tasks.to_string(), "a=1,b=2", "each name by itself");
+    }
+
+    #[test]
+    fn an_interval_needs_a_directory_of_checkpoints() {
+        let (flag, variable) =
+            (["--checkpoint-interval", "1s"], [("THALWEG_CHECKPOINT_INTERVAL", "1s")]);
+        for (given, name) in [
+            (settings(&flag, &[]), "`--checkpoint-interval`"),
+            (settings(&[], &variable), "`THALWEG_CHECKPOINT_INTERVAL`"),
+        ] {
+            let error = given.expect_err("it has no effect");
+            assert_eq!(error.kind(), ErrorKind::Config);
+            let said = error.to_string();
+            assert!(said.starts_with(name) && said.contains("--checkpoint DIR"), "{said}");
+        }
+        assert!(settings(&["--checkpoint", "saved"], &variable).is_ok());
+        assert!(settings(&flag, &[("THALWEG_CHECKPOINT", "saved")]).is_ok());
     }
 
     #[test]

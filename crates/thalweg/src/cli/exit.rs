@@ -8,8 +8,9 @@ use std::process::ExitCode;
 /// Runs a program and turns how it ended into an exit status.
 ///
 /// An error is printed to standard error as `error: …`. The status is 2 if the settings were wrong, 130 if Ctrl-C
-/// cancelled a job, 143 if SIGTERM did, and 1 for any other error; it is 0 without an error, as after a job that was
-/// drained. A `main` that returns a `Result` itself works as well, and ends with status 1 for every error.
+/// cancelled a job, 143 if SIGTERM did or if a job was [suspended](crate::JobHandle::suspend), and 1 for any other error; it
+/// is 0 without an error, as after a job that was drained. A `main` that returns a `Result` itself works as well, and ends with
+/// status 1 for every error.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -33,7 +34,11 @@ where
 {
     let Err(error) = program() else { return ExitCode::SUCCESS };
     let error = error.into();
-    Lines::print(&format!("error: {}", message(&*error)));
+    let message = message(&*error);
+    match is_suspension(&*error) {
+        true => Lines::print(&message),
+        false => Lines::print(&format!("error: {message}")),
+    }
     ExitCode::from(status(&*error, interrupt::signal()))
 }
 
@@ -55,9 +60,17 @@ fn message(error: &(dyn std::error::Error + 'static)) -> String {
     message
 }
 
+/// Whether nothing has failed: a job goes on when the program is run again.
+fn is_suspension(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::Suspended)
+}
+
 fn status(error: &(dyn std::error::Error + 'static), signal: Option<Signal>) -> u8 {
     match (error.downcast_ref::<Error>().map(Error::kind), signal) {
         (Some(ErrorKind::Cancelled), Some(signal)) => signal.status(),
+        // Also on hosts that got no signal, and in a program that has suspended its job by itself: whoever starts it again needs
+        // to know.
+        (Some(ErrorKind::Suspended), _) => Signal::Term.status(),
         (Some(ErrorKind::Config), _) => 2,
         _ => 1,
     }
@@ -73,6 +86,8 @@ mod tests {
         assert_eq!(of(ErrorKind::Cancelled, Some(Signal::CtrlC)), 130);
         assert_eq!(of(ErrorKind::Cancelled, Some(Signal::Term)), 143);
         assert_eq!(of(ErrorKind::Cancelled, None), 1);
+        assert_eq!(of(ErrorKind::Suspended, None), 143);
+        assert_eq!(of(ErrorKind::Suspended, Some(Signal::CtrlC)), 143);
         assert_eq!(of(ErrorKind::Config, None), 2);
         assert_eq!(of(ErrorKind::Io, Some(Signal::CtrlC)), 1);
         assert_eq!(status(&std::fmt::Error, None), 1);

@@ -1,8 +1,10 @@
 //! Signals that end jobs: Ctrl-C, and SIGTERM, which service managers and cluster schedulers send.
 //!
 //! The first signal drains the jobs that would not end by themselves, and cancels all others, because the result of a
-//! part of a bounded input is not the result of the input. The second signal cancels the jobs that still drain. The
-//! next one ends the process, and so does any signal while no job runs.
+//! part of a bounded input is not the result of the input. If it is SIGTERM, jobs with checkpoints are suspended instead:
+//! whoever sends it ends the program for reasons of its own, and will want the rest of the result later. The second signal
+//! cancels the jobs that still drain or are being suspended. The next one ends the process, and so does any signal while no
+//! job runs.
 //!
 //! The handler and the list of jobs that it ends belong to the process. The handler runs on a thread of its own, not
 //! in the signal's context, so it may lock and print.
@@ -50,60 +52,91 @@ impl Signal {
             Self::Term => "ended by SIGTERM",
         }
     }
+
+    /// The beginning of the message of a job that the signal suspended.
+    fn suspended(self) -> String {
+        format!("suspended by {}", self.name())
+    }
+}
+
+/// How a signal ends a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stop {
+    Cancel,
+    Drain,
+    Suspend,
+}
+
+impl Stop {
+    /// How the first signal ends a job.
+    fn first(signal: Signal, has_checkpoints: bool, is_unbounded: bool) -> Self {
+        match signal {
+            Signal::Term if has_checkpoints => Self::Suspend,
+            _ if is_unbounded => Self::Drain,
+            _ => Self::Cancel,
+        }
+    }
+
+    fn of(job: &RunningJob, signal: Signal) -> Self {
+        let is_unbounded = job.launched().plan.stages.iter().any(|stage| !stage.bounded);
+        Self::first(signal, job.has_checkpoints(), is_unbounded)
+    }
 }
 
 /// The request of the signals received so far, with the last of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// Unbounded jobs drain, all others are cancelled.
-    Drain(Signal),
+    /// Each job ends in its own way.
+    First(Signal),
     /// Every job is cancelled.
     Cancel(Signal),
 }
 
 impl Asked {
-    /// The request after a further signal, while jobs run; `None` to end the process.
-    fn next(before: Option<Self>, signal: Signal, any_unbounded: bool) -> Option<Self> {
+    /// The request after a further signal, while jobs run which the first signal ends as `stop` or less gently; `None` to end
+    /// the process.
+    fn next(before: Option<Self>, signal: Signal, stop: Stop) -> Option<Self> {
         match before {
-            None if any_unbounded => Some(Self::Drain(signal)),
-            None | Some(Self::Drain(_)) => Some(Self::Cancel(signal)),
+            None if stop > Stop::Cancel => Some(Self::First(signal)),
+            None | Some(Self::First(_)) => Some(Self::Cancel(signal)),
             Some(Self::Cancel(_)) => None,
         }
     }
 
     fn signal(self) -> Signal {
         match self {
-            Self::Drain(signal) | Self::Cancel(signal) => signal,
+            Self::First(signal) | Self::Cancel(signal) => signal,
         }
     }
 
     /// The line that is printed on receipt of the signal.
-    fn notice(self) -> String {
+    fn notice(self, stop: Stop) -> String {
         let name = self.signal().name();
-        match self {
-            Self::Drain(_) => {
+        match (self, stop) {
+            (Self::First(_), Stop::Suspend) => {
+                format!("suspending: the job ends with a last checkpoint; {name} again to cancel")
+            }
+            (Self::First(_), Stop::Drain) => {
                 format!(
                     "draining: the input ends here, and what was read is worked through; {name} again to cancel"
                 )
             }
-            Self::Cancel(_) => format!("stopping; {name} again to stop at once"),
+            _ => format!("stopping; {name} again to stop at once"),
         }
     }
 
     fn end(self, job: &RunningJob) {
-        let Self::Drain(signal) = self else {
-            return job.launched().job.cancel(self.signal().why());
+        let (signal, stop) = match self {
+            Self::First(signal) => (signal, Stop::of(job, signal)),
+            Self::Cancel(signal) => (signal, Stop::Cancel),
         };
-        if is_unbounded(job) {
-            job.launched().job.drain();
-        } else {
-            job.launched().job.cancel(signal.why());
+        match stop {
+            // It has checkpoints.
+            Stop::Suspend if job.suspend(&signal.suspended()).is_ok() => {}
+            Stop::Drain => job.launched().job.drain(),
+            _ => job.launched().job.cancel(signal.why()),
         }
     }
-}
-
-fn is_unbounded(job: &RunningJob) -> bool {
-    job.launched().plan.stages.iter().any(|stage| !stage.bounded)
 }
 
 #[derive(Default)]
@@ -189,7 +222,8 @@ pub(super) fn check() -> Result<()> {
 fn handle(signal: Signal) {
     let mut state = lock(state());
     let jobs = state.running();
-    let asked = Asked::next(state.asked, signal, jobs.iter().any(|job| is_unbounded(job)));
+    let stop = jobs.iter().map(|job| Stop::of(job, signal)).max().unwrap_or(Stop::Cancel);
+    let asked = Asked::next(state.asked, signal, stop);
     let late = may_be_late(&state, Lines::are_of_several_hosts());
     let (Some(asked), true) = (asked, late || !jobs.is_empty()) else {
         std::process::exit(signal.status().into())
@@ -199,12 +233,12 @@ fn handle(signal: Signal) {
     if jobs.is_empty() {
         return;
     }
-    Lines::print(&format!("\n{}", asked.notice()));
+    Lines::print(&format!("\n{}", asked.notice(stop)));
     jobs.iter().for_each(|job| asked.end(job));
 }
 
 /// Whether the signal may have ended the job of this host before it came here: it is sent to all hosts, and the first
-/// to get it drains or cancels the job on all of them. Then the program ends by itself; at the latest, at its next job.
+/// to get it drains, suspends or cancels the job on all of them. Then the program ends by itself; at the latest, at its next job.
 fn may_be_late(state: &State, several_hosts: bool) -> bool {
     several_hosts && state.has_run && state.asked.is_none()
 }
@@ -220,20 +254,33 @@ mod tests {
         assert!(!may_be_late(&state(true, None), false));
         // Hosts that wait for each other are to end at once.
         assert!(!may_be_late(&state(false, None), true));
-        assert!(!may_be_late(&state(true, Some(Asked::Drain(Signal::CtrlC))), true));
+        assert!(!may_be_late(&state(true, Some(Asked::First(Signal::CtrlC))), true));
     }
 
     #[test]
     fn each_signal_asks_for_more_than_the_one_before() {
         let [int, term] = [Signal::CtrlC, Signal::Term];
-        let drain = Asked::next(None, int, true);
-        assert_eq!(drain, Some(Asked::Drain(int)));
-        assert_eq!(Asked::next(None, term, false), Some(Asked::Cancel(term)));
+        let drain = Asked::next(None, int, Stop::Drain);
+        assert_eq!(drain, Some(Asked::First(int)));
+        assert_eq!(Asked::next(None, term, Stop::Suspend), Some(Asked::First(term)));
+        assert_eq!(Asked::next(None, term, Stop::Cancel), Some(Asked::Cancel(term)));
         // The remaining jobs may all be bounded.
-        for any_unbounded in [true, false] {
-            let cancel = Asked::next(drain, term, any_unbounded);
+        for stop in [Stop::Suspend, Stop::Drain, Stop::Cancel] {
+            let cancel = Asked::next(drain, term, stop);
             assert_eq!(cancel, Some(Asked::Cancel(term)));
-            assert_eq!(Asked::next(cancel, int, any_unbounded), None);
+            assert_eq!(Asked::next(cancel, int, stop), None);
+        }
+    }
+
+    #[test]
+    fn a_scheduler_suspends_jobs_with_checkpoints_and_a_person_does_not() {
+        for is_unbounded in [true, false] {
+            assert_eq!(Stop::first(Signal::Term, true, is_unbounded), Stop::Suspend);
+            let without = if is_unbounded { Stop::Drain } else { Stop::Cancel };
+            assert_eq!(Stop::first(Signal::Term, false, is_unbounded), without);
+            for has_checkpoints in [true, false] {
+                assert_eq!(Stop::first(Signal::CtrlC, has_checkpoints, is_unbounded), without);
+            }
         }
     }
 }

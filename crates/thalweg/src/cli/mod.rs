@@ -11,6 +11,9 @@
 //!   succeeded. A line on standard error says so. The second signal cancels the job. A job with bounded input is
 //!   cancelled by the first signal, since half of the input gives another result; an [`iter`](Environment::iter)
 //!   counts as bounded.
+//! - SIGTERM, which schedulers of clusters send, [suspends](crate::JobHandle::suspend) a job with checkpoints, bounded or not:
+//!   it ends with a last checkpoint, from which it goes on when the program is run again. The status is 143, and a line on
+//!   standard error names the checkpoint. The second signal cancels the job.
 //! - A cancelled job ends with an error of kind [`Cancelled`](crate::ErrorKind::Cancelled) that says why, and leaves
 //!   no file under a final name. No further job starts after a signal. A signal after the one that cancels, or while
 //!   no job runs, ends the process at once with status 130, or 143 for SIGTERM. A program without application mode
@@ -28,7 +31,7 @@
 //!   alone, and standard output is that of the first alone: what other hosts print there is discarded as soon as they
 //!   have an environment. Lines that the engine prints to standard error begin with the number of the host, as in
 //!   `[1] error: …`. Launchers send
-//!   signals to all hosts, and the first that gets one drains or cancels the job on all of them; so a first signal that
+//!   signals to all hosts, and the first that gets one drains, suspends or cancels the job on all of them; so a first signal that
 //!   comes to a host when its job is over does not end the process, and only keeps it from starting another job.
 //!
 //! Settings come from the defaults, from a TOML file, from variables named `THALWEG_…`, and from the command line;

@@ -25,8 +25,9 @@ pub(crate) struct Settings {
     pub(crate) cores_are_set: bool,
     /// The same of the memory.
     pub(crate) memory_is_set: bool,
-    /// The time between checkpoints, if it was set.
+    /// The time between checkpoints, if it was set, and where that was.
     checkpoint_interval: Option<Duration>,
+    checkpoint_interval_set: Option<(String, Option<Place>)>,
 }
 
 /// What is set of the hosts of the program's jobs; a launcher's variables may say the rest.
@@ -207,7 +208,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
-        name: "checkpoint-interval",
+        name: INTERVAL,
         allowed: "a span of time above 0, as in 1s or 200ms",
         set: |to, text| {
             let interval = positive(text)?;
@@ -282,6 +283,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
 ];
 
+/// The setting that needs another one.
+const INTERVAL: &str = "checkpoint-interval";
+
 /// What [`positive`] takes.
 const SPAN: &str = "a span of time above 0, as in 10s or 500ms";
 
@@ -324,14 +328,30 @@ impl Setting {
 impl Settings {
     /// Applies one setting, replacing its earlier value; of `tasks`, that of the same stages.
     pub(crate) fn set(&mut self, setting: &Setting, text: &str, given: Given<'_>) -> Result<()> {
-        (setting.set)(self, text).ok_or_else(|| {
-            let name = match given {
-                Given::File(..) => setting.name.to_owned(),
-                Given::Variable => setting.variable(),
-                Given::Flag => format!("--{}", setting.name),
-            };
-            given.error(setting.refusal(&name, text))
-        })
+        if setting.name == INTERVAL {
+            self.checkpoint_interval_set = Some((given.name_of(setting), given.place()));
+        }
+        (setting.set)(self, text)
+            .ok_or_else(|| given.error(setting.refusal(&given.name_of(setting), text)))
+    }
+
+    /// Checks that no setting lacks another one, when all are applied.
+    ///
+    /// # Errors
+    ///
+    /// The setting that has no effect.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.checkpoint_interval_set {
+            Some((name, place)) if self.config.checkpoints.is_none() => {
+                let what = format!(
+                    "`{name}` has no effect without a directory for checkpoints: set `--checkpoint DIR` (or \
+                     `THALWEG_CHECKPOINT`, or `checkpoint` in the file of settings) too"
+                );
+                let error = Error::new(ErrorKind::Config, what);
+                Err(place.iter().cloned().fold(error, Error::at))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Applies the variables of a process. Empty ones count as not set, but for [those](Setting::protects) that protect
@@ -366,12 +386,25 @@ impl Settings {
 }
 
 impl Given<'_> {
+    /// What the setting is called here.
+    fn name_of(self, setting: &Setting) -> String {
+        match self {
+            Given::File(..) => setting.name.to_owned(),
+            Given::Variable => setting.variable(),
+            Given::Flag => format!("--{}", setting.name),
+        }
+    }
+
     /// An error about a text that was set here.
     pub(crate) fn error(self, what: String) -> Error {
         let error = Error::new(ErrorKind::Config, what);
+        self.place().into_iter().fold(error, Error::at)
+    }
+
+    fn place(self) -> Option<Place> {
         match self {
-            Given::File(path, line) => error.at(Place::Line(path.to_owned(), line)),
-            Given::Variable | Given::Flag => error,
+            Given::File(path, line) => Some(Place::Line(path.to_owned(), line)),
+            Given::Variable | Given::Flag => None,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A lane is open until it has ended, or can deliver nothing but its end. The watermark is the minimum over the open
 //! lanes that are not idle. A barrier is aligned when every open lane has delivered it or the end of a round; a lane
-//! that delivers it early is blocked until then. The end is reached when every lane has ended. A round of a loop ends
+//! that delivers it early is blocked until then. Heads of a loop send it between two rounds; within a round it comes from outside
+//! the loop only, while that has not ended, and then it is not held back, but torn: there is no checkpoint. The end is reached when every lane has ended. A round of a loop ends
 //! when every lane that has not ended has delivered its end; a lane from outside the loop ends after the first round.
 
 use crate::flow::{Depth, Epoch, Event};
@@ -16,6 +17,10 @@ pub(super) struct Align {
     idle: bool,
     /// The barrier that some lanes have reached and others have not.
     aligning: Option<Epoch>,
+    /// The last barrier that was emitted.
+    passed: Epoch,
+    /// Whether it was emitted while a round had ended on some lanes and not on others.
+    torn: bool,
     /// Whether an event has come since the lanes were last compared.
     undecided: bool,
     ended: bool,
@@ -43,6 +48,8 @@ impl Align {
             watermark: None,
             idle: false,
             aligning: None,
+            passed: Epoch::default(),
+            torn: false,
             // With no lanes, `agreed` must emit the end without any event arriving.
             undecided: true,
             ended: false,
@@ -64,6 +71,8 @@ impl Align {
             Event::Idle => lane.idle = true,
             // `Event::Partition` never leaves the stage of its source.
             Event::Partition(_) => {}
+            // The lane has ended its round before, and the barrier did not wait for it.
+            Event::Barrier(epoch) if epoch <= self.passed => {}
             Event::Barrier(epoch) => {
                 lane.at_barrier = true;
                 self.aligning = Some(epoch);
@@ -85,6 +94,12 @@ impl Align {
     /// Whether a lane is blocked by alignment and must not be read for now.
     pub(super) fn is_held(&self, lane: usize) -> bool {
         self.lanes[lane].at_barrier || self.lanes[lane].at_round.is_some()
+    }
+
+    /// Whether the last barrier was emitted within a round that had ended on some lanes: what comes before it on those is not
+    /// what comes before it on the others.
+    pub(super) fn is_torn(&self) -> bool {
+        self.torn
     }
 
     /// Whether [`agreed`](Self::agreed) may have an event to emit.
@@ -134,7 +149,8 @@ impl Align {
         if let Some(epoch) = self.aligning
             && open().all(|lane| lane.at_barrier || lane.at_round.is_some())
         {
-            self.aligning = None;
+            (self.aligning, self.passed) = (None, epoch);
+            self.torn = open().any(|lane| lane.at_round.is_some());
             for lane in &mut self.lanes {
                 lane.at_barrier = false;
             }
@@ -268,6 +284,25 @@ mod tests {
         assert_eq!(all(&mut align), [inner]);
         align.note(1, Event::End);
         assert_eq!(all(&mut align), [Event::End]);
+    }
+
+    #[test]
+    fn a_barrier_that_comes_within_a_round_is_torn_and_does_not_come_again() {
+        let mut align = Align::new(2);
+        let (round, [first, second]) =
+            (Event::Round(Depth(1)), [1, 2].map(|n| Event::Barrier(Epoch(n))));
+        // The second lane is from outside the loop.
+        align.note(0, round);
+        align.note(1, first);
+        assert_eq!(all(&mut align), [first]);
+        assert!(align.is_torn());
+        align.note(1, Event::End);
+        assert_eq!(all(&mut align), [round]);
+        align.note(0, first);
+        assert!(!align.is_held(0) && all(&mut align).is_empty());
+        align.note(0, second);
+        assert_eq!(all(&mut align), [second]);
+        assert!(!align.is_torn());
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         if self.align.is_undecided() {
             if let Some(event) = self.align.agreed() {
                 self.rounds += u64::from(matches!(event, Event::Round(_)));
+                if let Event::Barrier(epoch) = event
+                    && self.align.is_torn()
+                {
+                    self.op.signals().tear(epoch, self.op.name());
+                }
                 self.head.send(event, next);
             }
             return ControlFlow::Break(None);

@@ -16,8 +16,20 @@ pub(crate) const KEY_GROUPS: u64 = 1 << 15;
 /// equal size.
 #[inline(always)]
 pub(crate) fn owner(hash: u64, tasks: usize) -> usize {
-    let group = hash >> (64 - KEY_GROUPS.trailing_zeros());
-    ((group * tasks as u64) >> KEY_GROUPS.trailing_zeros()) as usize
+    owner_of_group(key_group(hash), tasks)
+}
+
+/// The key group of this hash.
+#[inline(always)]
+pub(crate) fn key_group(hash: u64) -> u16 {
+    const { assert!(KEY_GROUPS <= 1 << 16) };
+    (hash >> (64 - KEY_GROUPS.trailing_zeros())) as u16
+}
+
+/// As [`owner`], of a key group.
+#[inline(always)]
+pub(crate) fn owner_of_group(group: u16, tasks: usize) -> usize {
+    ((u64::from(group) * tasks as u64) >> KEY_GROUPS.trailing_zeros()) as usize
 }
 
 /// Routes to the owner of the record's key group.

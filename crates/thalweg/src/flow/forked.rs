@@ -1,6 +1,6 @@
 //! Several outputs of a stage, behind one [`Pipe`].
 
-use super::{Event, Flow, Pipe};
+use super::{Epoch, Event, Flow, Pipe};
 use crate::clock::Nanos;
 use crate::metrics::Report;
 
@@ -45,6 +45,7 @@ impl<E: Ends> Pipe for Forked<E> {
                 // An output that waits for something else than a receiver may have set a time to be called at.
                 (Flow::Waiting, _) | (_, Flow::Waiting) => Flow::Waiting,
                 (Flow::Blocked, _) | (_, Flow::Blocked) => Flow::Blocked,
+                (Flow::Paused, _) | (_, Flow::Paused) => Flow::Paused,
                 (Flow::Ready, Flow::Ready) => Flow::Ready,
             };
         });
@@ -77,6 +78,17 @@ impl<E: Ends> Pipe for Forked<E> {
 
     fn tick(&mut self, now: Nanos) {
         self.0.each(|end| end.tick(now));
+    }
+
+    fn own_barrier(&mut self) -> Option<Epoch> {
+        let mut least: Option<Epoch> = None;
+        self.0.each(|end| {
+            // One that holds something back has not passed the end on, after which all barriers have left it.
+            let holds = |end: &mut dyn Pipe| end.resume() != Flow::Ready;
+            let own = end.own_barrier().or_else(|| holds(end).then(Epoch::default));
+            least = least.into_iter().chain(own).min();
+        });
+        least
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -13,6 +13,8 @@ pub(crate) struct Head {
     barrier: Option<Epoch>,
     /// The end was sent down the stage.
     over: bool,
+    /// The last barrier of an operator that goes on after the end of its input which is known to have left the stage.
+    own: Epoch,
     /// A batch was pushed since the stage was last called with `idle`.
     unflushed: bool,
 }
@@ -30,11 +32,18 @@ pub(crate) enum Settled {
 impl Head {
     /// Resumes the stage, so that it emits its pending output.
     pub(crate) fn settle<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) -> Settled {
-        match next.resume() {
+        let flow = next.resume();
+        if self.over {
+            self.own_barrier_passed(next, turn);
+        }
+        match flow {
             Flow::Ready => {}
             Flow::Busy => return Settled::Busy,
-            flow @ (Flow::Blocked | Flow::Waiting) => {
+            flow @ (Flow::Blocked | Flow::Waiting | Flow::Paused) => {
                 turn.back_pressured |= matches!(flow, Flow::Blocked);
+                if flow == Flow::Paused {
+                    self.barrier_passed(turn);
+                }
                 let now = turn.clock.now();
                 // Flushes the other lanes: their receivers need not wait for the slow one. A time in the past would make the
                 // task run again at once, although it cannot continue before it is woken, and may hide a later one.
@@ -43,10 +52,23 @@ impl Head {
                 return Settled::Stop(again.map_or(Poll::Wait, Poll::WaitUntil));
             }
         }
+        self.barrier_passed(turn);
+        if self.over { Settled::Stop(Poll::Done) } else { Settled::Ready }
+    }
+
+    /// Nothing of what was sent down the stage is left in it.
+    fn barrier_passed(&mut self, turn: &mut Turn<'_>) {
         if let Some(epoch) = self.barrier.take() {
             turn.passed = Some(epoch);
         }
-        if self.over { Settled::Stop(Poll::Done) } else { Settled::Ready }
+    }
+
+    /// After the end, operators that go on may send barriers of their own.
+    fn own_barrier_passed<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) {
+        if let Some(epoch) = next.own_barrier().filter(|epoch| *epoch > self.own) {
+            self.own = epoch;
+            turn.passed = Some(epoch);
+        }
     }
 
     /// Sends an event. The stage must be settled.

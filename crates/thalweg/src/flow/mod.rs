@@ -38,7 +38,7 @@ pub(crate) use guard::{arm, catch, discard, guard, guard_key, note_key, refuse};
 pub(crate) use head::{Head, Settled};
 pub use null_sink::NullSink;
 pub(crate) use numbers::push_numbers;
-pub(crate) use op::{Op, Others, Publish, Signals};
+pub(crate) use op::{AtEnd, Op, Others, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use round_state::{RoundScoped, RoundState};
 pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
@@ -107,6 +107,9 @@ pub enum Flow {
     /// Some is left, and it waits for something else; the task will be woken, or runs at the time that `idle`
     /// returns.
     Waiting,
+    /// There is none, and no batch is to be pushed for now: an operator, which every barrier has passed that was sent, waits
+    /// for other tasks. The task will be woken, or runs at the time that `idle` returns.
+    Paused,
 }
 
 /// The part of an operator that does not touch records.
@@ -151,6 +154,13 @@ pub trait Pipe: Send {
         if let Some(next) = self.next() {
             next.tick(now);
         }
+    }
+
+    /// The last barrier that an operator has sent by itself, because its input had ended, and that has left the stage.
+    /// `None` if there is no such operator.
+    #[doc(hidden)]
+    fn own_barrier(&mut self) -> Option<Epoch> {
+        self.next().and_then(|next| next.own_barrier())
     }
 
     /// Adds what was counted since the job began to the report.

@@ -109,6 +109,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore)] // Too many jobs.
     fn loops_over_a_range_agree_with_iterators() {
         every(|env| {
             let kept = |n: &u64| n.is_multiple_of(7);

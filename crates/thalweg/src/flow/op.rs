@@ -62,6 +62,10 @@ pub(crate) struct Signals {
     draining: AtomicBool,
     /// The last barrier that sources are to send.
     epoch: AtomicU64,
+    /// The barrier behind which sources read nothing more, because the job is suspended there; 0 if there is none.
+    last_barrier: AtomicU64,
+    /// The barriers that did not pass a loop between two rounds, each with the operator that it came to within one.
+    torn: Mutex<BTreeMap<Epoch, Arc<str>>>,
     ending: Mutex<Ending>,
     /// The job's outputs, to be published once every task has ended well.
     outputs: Mutex<Vec<Prepare>>,
@@ -71,8 +75,19 @@ pub(crate) struct Signals {
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
     /// The other hosts of the job, which decide with this one how it ends.
     others: OnceLock<Arc<dyn Others>>,
-    /// Called when the job has ended well, before its files get their names.
-    before_publishing: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called at the end of a job with checkpoints.
+    at_end: OnceLock<Arc<dyn AtEnd>>,
+}
+
+/// Saves where a job has come to when all of its tasks have ended, so that it can still give files their names if it is
+/// interrupted then.
+pub(crate) trait AtEnd: Send + Sync {
+    /// On another host than the first, all tasks of this host have ended: returns what the first host gets to know.
+    fn ended_here(&self) -> Option<Vec<u8>>;
+
+    /// On the first host, the tasks of all hosts have ended, and no file has got its name. `reports` are those of the other
+    /// hosts.
+    fn before_publishing(&self, reports: Vec<Vec<u8>>);
 }
 
 /// The other hosts of a job.
@@ -170,19 +185,52 @@ impl Signals {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Requests the sources of this host to send one more barrier; returns its number.
-    pub(crate) fn number_barrier(&self) -> Epoch {
-        Epoch(self.epoch.fetch_add(1, Ordering::AcqRel) + 1)
+    /// Requests the sources of this host to send one more barrier, and to read nothing behind it if it is the last one;
+    /// returns its number.
+    pub(crate) fn number_barrier(&self, is_last: bool) -> Epoch {
+        let next = |epoch: u64| {
+            // Before the number can be seen: a source that sends the barrier must know that it is the last one.
+            if is_last {
+                self.last_barrier.store(epoch + 1, Ordering::Release);
+            }
+            Some(epoch + 1)
+        };
+        let numbered = self.epoch.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        Epoch(numbered.unwrap_or_default() + 1)
     }
 
-    /// Requests the sources of this host to send this barrier, which the first host has numbered.
-    pub(crate) fn barrier_asked(&self, Epoch(epoch): Epoch) {
+    /// Requests the sources of this host to send this barrier, which the first host has numbered, and to read nothing behind
+    /// it if it is the last one.
+    pub(crate) fn barrier_asked(&self, Epoch(epoch): Epoch, is_last: bool) {
+        if is_last {
+            self.last_barrier.store(epoch, Ordering::Release);
+        }
         self.epoch.fetch_max(epoch, Ordering::AcqRel);
+    }
+
+    /// Whether a source that has sent this barrier is to read nothing more.
+    pub(crate) fn is_last_barrier(&self, Epoch(epoch): Epoch) -> bool {
+        let last = self.last_barrier.load(Ordering::Acquire);
+        last > 0 && epoch >= last
     }
 
     /// The last barrier that sources are to send.
     pub(crate) fn epoch(&self) -> Epoch {
         Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    /// A barrier has come to this operator within a round of a loop: nothing can go on from there.
+    #[cold]
+    pub(crate) fn tear(&self, epoch: Epoch, operator: Arc<str>) {
+        lock(&self.torn).entry(epoch).or_insert(operator);
+    }
+
+    /// The operator to which a barrier has come within a round of a loop, if there is one. What is known of earlier barriers
+    /// is dropped.
+    pub(crate) fn torn(&self, epoch: Epoch) -> Option<Arc<str>> {
+        let mut torn = lock(&self.torn);
+        *torn = torn.split_off(&epoch);
+        torn.remove(&epoch)
     }
 
     /// Adds an output. It is prepared and published once every task has ended without failure, and dropped otherwise.
@@ -207,23 +255,30 @@ impl Signals {
     pub(crate) fn finish(&self) {
         self.prepare();
         self.decide(Ok(()));
-        // A job that is drained has not read all of its input: what its tasks say at their end is not where another run
-        // could go on.
-        if self.is_done()
-            && self.has_files()
-            && !self.draining()
-            && let Some(call) = self.before_publishing.get()
-        {
-            discard(catch(call).err());
+        if self.is_done() && self.has_files() {
+            self.save_end(Vec::new());
         }
         let published = self.publish_files();
         self.conclude(published);
     }
 
-    /// Sets what is called when the job, which is on one host, has ended well, and not been drained, before its files get
-    /// their names.
-    pub(crate) fn before_publishing(&self, call: impl Fn() + Send + Sync + 'static) {
-        let _ = self.before_publishing.set(Box::new(call));
+    /// Sets what is called at the end of the job.
+    pub(crate) fn at_end(&self, call: Arc<dyn AtEnd>) {
+        let _ = self.at_end.set(call);
+    }
+
+    /// As [`AtEnd::ended_here`]. A job that is drained has not read all of its input: what its tasks say at their end is not
+    /// where another run could go on.
+    pub(crate) fn report_end(&self) -> Option<Vec<u8>> {
+        let call = self.at_end.get().filter(|_| !self.draining())?;
+        catch(|| call.ended_here()).ok()?
+    }
+
+    /// As [`AtEnd::before_publishing`], unless the job is drained.
+    pub(crate) fn save_end(&self, reports: Vec<Vec<u8>>) {
+        if let Some(call) = self.at_end.get().filter(|_| !self.draining()) {
+            discard(catch(|| call.before_publishing(reports)).err());
+        }
     }
 
     /// Called when every task of this host has ended: does all work of the outputs that can fail.

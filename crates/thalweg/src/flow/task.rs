@@ -70,7 +70,8 @@ impl<'a> Turn<'a> {
     /// slow closures do not starve other tasks, nor when the job is stopped.
     pub(crate) fn spend(&mut self) -> bool {
         let late = self.budget.is_multiple_of(LOOK) && self.clock.now() > self.until;
-        let any = self.budget > 0 && !late && !self.signals.stopped();
+        // Only the end of the turn makes it known that a barrier has left the task.
+        let any = self.budget > 0 && !late && self.passed.is_none() && !self.signals.stopped();
         self.budget = self.budget.saturating_sub(1);
         any
     }

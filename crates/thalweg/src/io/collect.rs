@@ -107,6 +107,10 @@ impl<C: Chain> Stream<C> {
     }
 }
 
+/// The kind of the operator that collects the records of all tasks on each of several hosts. What it holds is a state of the
+/// sink.
+const EACH_HOST: &str = "collect on each host";
+
 /// Makes the result of the parts of all tasks, in the order of the tasks.
 type Finish<O, R> = fn(Vec<Vec<O>>) -> R;
 
@@ -127,11 +131,24 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let to_each_host = self.env.hosts_if_several().map(|hosts| {
             let (edge, parts) = self.env.to_each_host::<[u8], C::Time>(hosts, self.stage, origin);
             let slot = Arc::clone(&slot);
+            let origin = Origin { kind: EACH_HOST, ..origin };
             parts.close(origin, Details::none(), move |cx, op| {
                 slot.begin();
                 let tasks = cx.plan.stages[from].tasks;
-                let parts = (0..tasks).map(|_| Vec::new()).collect();
-                Ok(PartsPush { op: cx.op(op), parts, slot: Arc::clone(&slot), finish })
+                let mut parts: Vec<_> = (0..tasks).map(|_| Vec::new()).collect();
+                // The state is that of the sink, so that the job may go on on one host.
+                let sink = cx.plan.stages[from].operators.last().copied().unwrap_or(op);
+                let state = cx.state::<<C::Item as Portable>::Owned>(
+                    sink,
+                    "records",
+                    Redistribution::United,
+                );
+                state.restore(|record| {
+                    parts[0].push(record);
+                    Ok(())
+                })?;
+                let (op, task, slot) = (cx.op(op), cx.task, Arc::clone(&slot));
+                Ok(PartsPush { op, task, parts, slot, finish, state })
             });
             edge
         });
@@ -148,12 +165,8 @@ impl<C: Chain<Item: Portable>> Stream<C> {
                     Destination::EachHost(Box::new(hosts), Vec::new())
                 }
             };
-            let state = match &to {
-                Destination::Here(..) => {
-                    cx.state::<<C::Item as Portable>::Owned>(op, "records", Redistribution::First)
-                }
-                Destination::EachHost(..) => StateHandle::none(),
-            };
+            let state =
+                cx.state::<<C::Item as Portable>::Owned>(op, "records", Redistribution::First);
             let (op, task, types) = (cx.op(op), cx.task, PhantomData::<fn(&C::Item)>);
             let mut push = CollectPush { op, task, most, collected: 0, to, state, types };
             push.restore()?;
@@ -209,12 +222,12 @@ enum Destination<T: Time, O, R> {
 impl<I: ?Sized, T: Time, O: Data, R> CollectPush<I, T, O, R> {
     /// The first task begins with what all tasks had collected.
     fn restore(&mut self) -> Result<()> {
-        let Self { state, to: Destination::Here(records, _), most, .. } = self else {
-            return Ok(());
-        };
+        let Self { state, to, most, .. } = self;
         state.restore(|record| {
             *most = most.saturating_sub(1);
-            records.push(record);
+            if let Destination::Here(records, _) = to {
+                records.push(record);
+            }
             Ok(())
         })
     }
@@ -235,9 +248,11 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        if let Destination::Here(records, _) = &self.to {
-            self.state.save(event, |out| records.iter().for_each(|record| out.add(record)));
-        }
+        self.state.save(event, |out| {
+            if let Destination::Here(records, _) = &self.to {
+                records.iter().for_each(|record| out.add(record));
+            }
+        });
         match &mut self.to {
             Destination::Here(records, all) if event == Event::End => {
                 all.add(&self.op, self.task, std::mem::take(records));
@@ -284,9 +299,12 @@ where
 /// Collects the records of all tasks, on one of several hosts.
 struct PartsPush<O, R> {
     op: Op,
+    task: usize,
+    /// By task; before all others, those of the checkpoint that the job began with.
     parts: Vec<Vec<O>>,
     slot: Arc<Slot<R>>,
     finish: Finish<O, R>,
+    state: StateHandle,
 }
 
 impl<O: Data, R: Send + 'static> Pipe for PartsPush<O, R> {
@@ -295,6 +313,12 @@ impl<O: Data, R: Send + 'static> Pipe for PartsPush<O, R> {
     }
 
     fn event(&mut self, event: Event) {
+        self.state.save(event, |out| {
+            // Each host has all records.
+            if self.task == 0 {
+                self.parts.iter().flatten().for_each(|record| out.add(record));
+            }
+        });
         if event == Event::End {
             let (parts, finish) = (std::mem::take(&mut self.parts), self.finish);
             Arc::clone(&self.slot).publish(&self.op, move || finish(parts));

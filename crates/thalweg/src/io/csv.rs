@@ -463,6 +463,11 @@ impl Dialect {
             .from_reader(Window::new(input, self.max_row_bytes))
     }
 
+    /// Whether the parser gets a carriage return before a split.
+    fn begins_with_return(&self, split: Split) -> bool {
+        self.one_line_rows || split.start > 0
+    }
+
     /// Reads from this byte on, which must begin a row.
     fn from(&self, file: &InputFile, at: u64) -> Result<csv::Reader<Window>> {
         Ok(self.reader(Input::File(FileReader::open_at(&file.path, file.compression, at)?)))
@@ -549,7 +554,7 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
         } else {
             self.dialect.from(file, split.start)?
         };
-        if self.dialect.one_line_rows || split.start > 0 {
+        if self.dialect.begins_with_return(split) {
             // The parser drops a byte order mark at the start of its input. The file's own mark is not part of this
             // input, so any mark here belongs to a row; the carriage return keeps the parser from dropping it. The
             // parser also drops the resulting empty row, and does not count a carriage return as a line.
@@ -642,11 +647,30 @@ impl<T: DeserializeOwned + 'static> Parser for CsvParser<T> {
     }
 
     fn rest(&self) -> Option<Split> {
-        let Current { reader, file, split, .. } = self.current.as_ref()?;
+        let Current { file, split, .. } = self.current.as_ref()?;
         if self.dialect.one_line_rows {
             return None;
         }
-        split.cut(file, reader.position().byte()).1
+        let start = self.position().ok()??;
+        let end = if file.compression.is_splittable() { split.end } else { u64::MAX };
+        (start < end).then_some(Split { start, end, ..*split })
+    }
+
+    fn position(&self) -> Result<Option<u64>, &'static str> {
+        let Some(current) = &self.current else { return Ok(None) };
+        let window = current.reader.get_ref();
+        let mut parsed = current.reader.position().byte();
+        if self.dialect.one_line_rows && !current.is_between_lines() {
+            return Err("rows of a CSV file end with a carriage return alone, within its lines");
+        }
+        if self.dialect.begins_with_return(current.split) {
+            parsed = parsed.saturating_sub(1);
+        }
+        let first = match window.input {
+            Input::Lines(_, Some(first)) => first,
+            Input::Lines(_, None) | Input::File(_) => current.split.start,
+        };
+        Ok(Some(first + parsed))
     }
 
     fn consumed(&self) -> u64 {
@@ -714,6 +738,16 @@ impl Current {
         let window = self.reader.get_ref();
         let end = (self.reader.position().byte() - window.base) as usize;
         window.buffer[..end.min(window.buffer.len())].ends_with(b"\n")
+    }
+
+    /// Whether no line of the bytes read is parsed in part. The parser may be between a carriage return and its line feed.
+    fn is_between_lines(&self) -> bool {
+        let window = self.reader.get_ref();
+        let end = (self.reader.position().byte() - window.base) as usize;
+        match window.buffer.get(end) {
+            None | Some(b'\n') => true,
+            Some(_) => end == 0 || self.ends_in_line_feed(),
+        }
     }
 
     /// Checks that a row is one line, as promised; `cut` means that its last field holds a line break.

@@ -1,8 +1,10 @@
 //! A source that generates records at a fixed rate.
 
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Nanos;
+use crate::data::Data;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::Push;
+use crate::flow::{Event, Push};
 use crate::plan::{Details, Origin, Parallelism, TaskContext};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::sync::Arc;
@@ -22,7 +24,8 @@ impl Environment {
     /// after back-pressure from the job it catches up as fast as it can. This is an open-loop load, which shows the
     /// latency that users of a slow job would see. Rates from one record in hours to tens of millions a second are
     /// supported; above 20 000 a second, records due within 50 us are generated together. With an infinite rate, the
-    /// source is as fast as the job. On several hosts, the first generates the records.
+    /// source is as fast as the job. On several hosts, the first generates the records. A job that goes on from a
+    /// [checkpoint](crate::config::CheckpointConfig) generates at once what was due since.
     ///
     /// For the plan the stream is unbounded, so an operator that needs a bounded stream (`collect`, `count`) is
     /// refused. For records without a rate see [`iter`](Self::iter).
@@ -75,21 +78,43 @@ struct Generate<F> {
 impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> SourceFactory for Generate<F> {
     type Source = Generated<F>;
 
-    fn open(&self, _: &TaskContext<'_>) -> Result<Generated<F>> {
-        let schedule = Schedule { period: self.period, first: None };
-        Ok(Generated { schedule, make: Arc::clone(&self.make), next: 0, again: 0, ended: false })
+    fn open(&self, cx: &TaskContext<'_>) -> Result<Generated<F>> {
+        let saved = match cx.first_operator() {
+            Some(op) => cx.state::<Progress>(op, "next", Redistribution::First),
+            None => StateHandle::none(),
+        };
+        let mut progress = Progress { first: None, next: 0, ended: false };
+        saved.restore(|before| {
+            progress = before;
+            Ok(())
+        })?;
+        let Progress { first, next, ended } = progress;
+        let schedule = Schedule { period: self.period, first };
+        let make = Arc::clone(&self.make);
+        Ok(Generated { schedule, make, next, before: next, again: 0, ended, saved })
     }
+}
+
+/// How far the source is, in a checkpoint.
+#[derive(Data)]
+struct Progress {
+    first: Option<Nanos>,
+    next: u64,
+    ended: bool,
 }
 
 struct Generated<F> {
     schedule: Schedule,
     make: Arc<F>,
-    /// The number of the next record, and of the records generated so far.
+    /// The number of the next record.
     next: u64,
+    /// The records generated before the checkpoint that the job began with.
+    before: u64,
     /// When there are records again. At a high rate some are due whenever the source is called, so it must not ask the
     /// schedule before: its task would never sleep.
     again: Nanos,
     ended: bool,
+    saved: StateHandle,
 }
 
 /// Computes when each record is due.
@@ -102,7 +127,7 @@ struct Schedule {
 impl Schedule {
     /// The number of records that are due by now, in all.
     fn due(&mut self, now: Nanos) -> u64 {
-        let since = now - *self.first.get_or_insert(now);
+        let since = now.saturating_sub(*self.first.get_or_insert(now));
         if self.period == 0.0 {
             return u64::MAX;
         }
@@ -157,8 +182,15 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> Source for Gen
         Ok(Produced::Some)
     }
 
+    fn save(&mut self, event: Event) {
+        let Self { schedule, next, ended, saved, .. } = self;
+        saved.save(event, |out| {
+            out.add(&Progress { first: schedule.first, next: *next, ended: *ended });
+        });
+    }
+
     fn records(&self) -> u64 {
-        self.next
+        self.next - self.before
     }
 }
 
@@ -192,8 +224,15 @@ mod tests {
         let millisecond = 1_000_000;
         for (rate, most) in [(1e6, 20), (2e4, 20), (1000.0, 1), (1.0, 1)] {
             let schedule = Schedule { period: 1e9 / rate, first: None };
-            let mut source =
-                Generated { schedule, make: Arc::new(Some), next: 0, again: 0, ended: false };
+            let mut source = Generated {
+                schedule,
+                make: Arc::new(Some),
+                next: 0,
+                before: 0,
+                again: 0,
+                ended: false,
+                saved: StateHandle::none(),
+            };
             let (mut now, mut waits) = (0, 0);
             // A call takes a microsecond, in which a record becomes due.
             while now < millisecond {

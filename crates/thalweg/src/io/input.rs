@@ -114,8 +114,10 @@ type FileRead = (PathBuf, FileVersion, Vec<(u64, u64)>);
 struct SplitQueue {
     /// All files of the source. Another host than the first knows them from the first answer.
     files: OnceLock<Vec<InputFile>>,
-    /// The version of each file, in a job with checkpoints.
-    versions: Vec<FileVersion>,
+    /// The version of each file, in a job with checkpoints; on another host, from the first answer.
+    versions: OnceLock<Vec<FileVersion>>,
+    /// Where the files of this host begin that were read in part before the checkpoint that the job began with.
+    begins: OnceLock<BTreeMap<usize, u64>>,
     order: Order,
     /// Why the files could not be listed, on the first of several hosts, until a task reports it.
     failure: Mutex<Option<Error>>,
@@ -157,19 +159,10 @@ impl Inputs {
     /// If the files cannot be listed and this is the only host. The first of several hosts begins the job all the
     /// same, so that the others get to know why it fails.
     pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Splits> {
-        self.open_with(cx, StateHandle::none())
-    }
-
-    /// As [`open`](Self::open), for a source that [notes](Splits::has_read) what it has read, and begins after that.
-    pub(super) fn open_saved(&self, cx: &TaskContext<'_>) -> Result<Splits> {
         let position = match cx.first_operator() {
             Some(op) => cx.state::<FileRead>(op, "read", Redistribution::United),
             None => StateHandle::none(),
         };
-        self.open_with(cx, position)
-    }
-
-    fn open_with(&self, cx: &TaskContext<'_>, position: StateHandle) -> Result<Splits> {
         let mut before = Vec::new();
         position.restore(|read: FileRead| {
             before.push(read);
@@ -180,20 +173,25 @@ impl Inputs {
             Some(shared) => Arc::clone(shared),
             None => {
                 let mut queue = self.queue(cx)?;
-                if position.is_on() {
-                    let versions = queue.files().iter().map(FileVersion::of);
-                    queue.versions = versions.collect::<Result<_>>()?;
+                if cx.links.hosts().me() == HostId::FIRST {
+                    // A source that could not be listed says so when the job runs.
+                    let is_listed = lock(&queue.failure).is_none();
+                    if position.is_on() {
+                        let versions = queue.files().iter().map(FileVersion::of);
+                        queue.versions = OnceLock::from(versions.collect::<Result<Vec<_>>>()?);
+                    }
+                    if is_listed {
+                        queue.skip(&queue.read_before(&before)?);
+                    }
+                    queue.open_partitions();
                 }
-                queue.skip(&queue.read_before(&before)?);
-                queue.open_partitions();
                 Shared::new(cx, queue)?
             }
         };
         *made = Some(Arc::clone(&shared));
-        let read = match cx.task {
-            0 => shared.work.read_before(&before)?,
-            _ => BTreeMap::new(),
-        };
+        let is_listed = lock(&shared.work.failure).is_none();
+        let carries = cx.task == 0 && shared.is_first() && is_listed;
+        let read = if carries { shared.work.read_before(&before)? } else { BTreeMap::new() };
         Ok(Splits { shared, task: cx.task, waker: cx.waker.clone(), position, read })
     }
 
@@ -244,9 +242,24 @@ impl Inputs {
             }
             Order::Listed { splits, next: AtomicUsize::new(0) }
         };
-        let (files, versions) = (OnceLock::from(files), Vec::new());
-        Ok(SplitQueue { files, versions, order, failure: Mutex::new(None) })
+        Ok(SplitQueue { files: OnceLock::from(files), ..SplitQueue::in_order(order) })
     }
+}
+
+/// What is left of files, piece by piece, where that of each file begins with a small piece too, if beginnings are `cut`: all
+/// soon have a watermark then.
+fn with_beginnings<C: Default + Extend<Split>>(left: impl Iterator<Item = Split>, cut: bool) -> C {
+    let (mut all, mut of) = (C::default(), None);
+    for split in left {
+        let middle = split.start.saturating_add(BEGINNING);
+        if cut && of != Some(split.file) && split.start > 0 && middle < split.end {
+            all.extend([Split { end: middle, ..split }, Split { start: middle, ..split }]);
+        } else {
+            all.extend([split]);
+        }
+        of = Some(split.file);
+    }
+    all
 }
 
 impl SplitQueue {
@@ -261,8 +274,17 @@ impl SplitQueue {
                 cut: false,
             },
         };
-        let (files, versions) = (OnceLock::new(), Vec::new());
-        Self { files, versions, order, failure: Mutex::new(None) }
+        Self::in_order(order)
+    }
+
+    fn in_order(order: Order) -> Self {
+        Self {
+            files: OnceLock::new(),
+            versions: OnceLock::new(),
+            begins: OnceLock::new(),
+            order,
+            failure: Mutex::new(None),
+        }
     }
 
     /// What was read before of its files, by file.
@@ -274,13 +296,18 @@ impl SplitQueue {
         let mut read = BTreeMap::<usize, Consumed>::new();
         for (path, version, ranges) in before {
             let refuse = |what: String| {
-                let error = Error::new(ErrorKind::Input, format!("the checkpoint has read {what}"));
+                let error = Error::new(
+                    ErrorKind::Input,
+                    format!(
+                        "the checkpoint has read {what}; begin anew with `thalweg checkpoint rm --all DIR`"
+                    ),
+                );
                 Err(error.at(Place::File(path.clone())))
             };
             let Some(file) = self.files().iter().position(|file| file.path == *path) else {
                 return refuse("a file that is not among the inputs".to_owned());
             };
-            if self.versions.get(file) != Some(version) {
+            if self.versions().get(file) != Some(version) {
                 return refuse("another version of this file: it was written since".to_owned());
             }
             read.entry(file).or_default().add_all(ranges.clone());
@@ -298,33 +325,33 @@ impl SplitQueue {
         };
         match &mut self.order {
             Order::Listed { splits, .. } => *splits = splits.iter().flat_map(left).collect(),
-            Order::Timed { pieces, cut, .. } => {
+            Order::Timed { pieces, of_others, cut, .. } => {
                 for pieces in &mut *lock(pieces) {
-                    *pieces = pieces.iter().flat_map(left).collect();
-                    // What is left of a file begins with a small piece too, so that all soon have a watermark.
-                    if let Some(first) = pieces.front_mut().filter(|first| *cut && first.start > 0)
-                    {
-                        let middle = first.start.saturating_add(BEGINNING);
-                        if middle < first.end {
-                            let rest = Split { start: middle, ..*first };
-                            first.end = middle;
-                            pieces.insert(1, rest);
-                        }
-                    }
+                    *pieces = with_beginnings(pieces.iter().flat_map(left), *cut);
+                }
+                for splits in &mut *lock(of_others) {
+                    *splits = with_beginnings(splits.iter().flat_map(left), *cut);
                 }
             }
         }
     }
 
-    /// Says how many pieces of each partition this host is going to read, if it knows them.
+    /// The pieces that this host is going to read in event time are known: says how many there are of each partition.
     fn open_partitions(&self) {
         if let Order::Timed { pieces, partitions, .. } = &self.order {
-            partitions.open(lock(pieces).iter().map(VecDeque::len));
+            let pieces = lock(pieces);
+            let firsts = pieces.iter().filter_map(VecDeque::front);
+            let _ = self.begins.set(firsts.map(|first| (first.file, first.start)).collect());
+            partitions.open(pieces.iter().map(VecDeque::len));
         }
     }
 
     fn files(&self) -> &[InputFile] {
         self.files.get().map_or(&[], Vec::as_slice)
+    }
+
+    fn versions(&self) -> &[FileVersion] {
+        self.versions.get().map_or(&[], Vec::as_slice)
     }
 
     /// Removes the next split for a task of this host.
@@ -352,15 +379,16 @@ impl SplitQueue {
 impl Work for SplitQueue {
     /// The file, the start and the end of a split.
     type Piece = (usize, u64, u64);
-    /// The path and the size of each file.
-    type Preamble = Vec<(PathBuf, u64)>;
+    /// The path and the size of each file, and the versions of all in a job with checkpoints.
+    type Preamble = (Vec<(PathBuf, u64)>, Vec<FileVersion>);
 
     fn size(_: &Self::Piece) -> u64 {
         1
     }
 
     fn preamble(&self) -> Self::Preamble {
-        self.files().iter().map(|file| (file.path.clone(), file.bytes)).collect()
+        let files = self.files().iter().map(|file| (file.path.clone(), file.bytes)).collect();
+        (files, self.versions().to_vec())
     }
 
     fn grant(&self, to: HostId, share: Share) -> (Vec<Self::Piece>, bool) {
@@ -396,24 +424,25 @@ impl Work for SplitQueue {
             path,
             bytes,
         };
-        if let Some(preamble) = preamble
-            && self.files.set(preamble.into_iter().map(listed).collect()).is_err()
-        {
-            return Err(DecodeError::invalid("the files of a source, which are known"));
+        if let Some((files, versions)) = preamble {
+            let _ = self.versions.set(versions);
+            if self.files.set(files.into_iter().map(listed).collect()).is_err() {
+                return Err(DecodeError::invalid("the files of a source, which are known"));
+            }
         }
         let files = self.files();
         if !pieces.iter().all(|(file, start, end)| *file < files.len() && start <= end) {
             return Err(DecodeError::invalid("splits of the source's files"));
         }
-        let Order::Timed { pieces: by_file, partitions, .. } = &self.order else {
+        let Order::Timed { pieces: by_file, .. } = &self.order else {
             return Ok(pieces);
         };
         let mut all = vec![VecDeque::new(); files.len()];
         for (file, start, end) in pieces {
             all[file].push_back(Split { file, start, end });
         }
-        partitions.open(all.iter().map(VecDeque::len));
         *lock(by_file) = all;
+        self.open_partitions();
         Ok(Vec::new())
     }
 }
@@ -466,12 +495,20 @@ impl Splits {
     }
 
     /// Saves what the task has read: all that was [noted](Self::has_read), and of the split that it reads the part before a
-    /// byte.
-    pub(super) fn save(&mut self, event: Event, reading: Option<(Split, u64)>) {
+    /// byte; or refuses to, if the split cannot be divided there.
+    pub(super) fn save(
+        &mut self,
+        event: Event,
+        reading: Result<Option<(Split, u64)>, &'static str>,
+    ) {
         let Self { shared, read, position, .. } = self;
-        let SplitQueue { versions, .. } = &shared.work;
+        let versions = shared.work.versions();
         position.save(event, |out| {
             let mut read = read.clone();
+            let reading = reading.unwrap_or_else(|why| {
+                out.refuse(why);
+                None
+            });
             if let Some((split, to)) = reading.filter(|(split, to)| split.start < *to) {
                 read.entry(split.file).or_default().add(split.start, to);
             }
@@ -504,7 +541,11 @@ impl Splits {
     /// back](Self::put_back) the rest.
     pub(super) fn beginning_is_enough(&self, split: Split) -> bool {
         let queue = &self.shared.work;
-        matches!(queue.order, Order::Timed { .. }) && queue.files().len() > 1 && split.start == 0
+        let begin = queue.begins.get().and_then(|begins| begins.get(&split.file)).copied();
+        let begin = begin.unwrap_or(0);
+        matches!(queue.order, Order::Timed { .. })
+            && queue.files().len() > 1
+            && split.start == begin
     }
 
     /// Puts back the rest of a split that a task stops reading.

@@ -3,12 +3,12 @@
 use super::consumed::Consumed;
 use super::portions::{Next, Share, Shared, Work};
 use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
-use crate::clock::Nanos;
+use crate::clock::{Clock, Nanos};
 use crate::data::Data;
 use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Event, Push, Waker, push_numbers};
-use crate::metrics::Total;
+use crate::metrics::{Total, show};
 use crate::net::HostId;
 use crate::plan::{Details, Origin, Parallelism, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
@@ -192,7 +192,14 @@ where
             }));
         }
         // The iterators are those of the first run of the job, however many tasks there are now.
-        let mine = before.into_iter().skip(cx.task).step_by(cx.tasks);
+        // With as many tasks, each keeps its own, since operators may remember something for each task.
+        let as_many = before.iter().all(|reading| reading.tasks == cx.tasks);
+        let (task, tasks) = (cx.task, cx.tasks);
+        let is_mine = |(at, reading): &(usize, Reading)| match as_many {
+            true => reading.task == task,
+            false => at % tasks == task,
+        };
+        let mine = before.into_iter().enumerate().filter(is_mine).map(|(_, reading)| reading);
         let made = mine.filter_map(|reading| {
             let iter = (self.open)(reading.task, reading.tasks)?;
             Some((Some(iter), reading))
@@ -274,11 +281,26 @@ where
 const SKIPPED: u64 = 1 << 20;
 
 impl<I: Iterator> Items<I> {
-    /// Drops some of the items that were pushed before; returns whether there may be more.
-    fn skip(&mut self) -> bool {
-        let most = self.reading.to_skip.min(SKIPPED);
-        self.reading.to_skip -= most;
-        self.iter.as_mut().is_some_and(|iter| iter.nth(most as usize - 1).is_some())
+    /// Drops some of the items that were pushed before.
+    ///
+    /// # Errors
+    ///
+    /// If the iterator does not have them.
+    fn skip(&mut self) -> Result<()> {
+        let Reading { read, to_skip, .. } = &mut self.reading;
+        let most = (*to_skip).min(SKIPPED);
+        *to_skip -= most;
+        match self.iter.as_mut().and_then(|iter| iter.nth(most as usize - 1)) {
+            Some(_) => Ok(()),
+            None => {
+                let read = show::count(*read);
+                let what = format!(
+                    "the iterator has ended before its item {read}, up to which items were processed before the checkpoint: it \
+                     must give the same items again"
+                );
+                Err(Error::new(ErrorKind::Input, what))
+            }
+        }
     }
 
     /// Continues with another iterator, if there is one. Moves none over the stack: it may be larger.
@@ -305,8 +327,8 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
 
     fn produce<N: Push<I::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
         if self.reading.to_skip > 0 {
-            let has_more = self.skip();
-            return Ok(if has_more { Produced::Some } else { self.go_on(false) });
+            self.skip()?;
+            return Ok(Produced::Some);
         }
         match now.saturating_sub(self.since) {
             ..=SHORT => self.run = (2 * self.run).min(RUN),
@@ -418,10 +440,10 @@ impl Work for Numbers {
     }
 }
 
-/// Removes the next run from ranges of numbers.
-fn cut_run(ranges: &mut VecDeque<(u64, u64)>) -> Option<Range<u64>> {
+/// Removes the next numbers from ranges of numbers, at most so many.
+fn cut(ranges: &mut VecDeque<(u64, u64)>, most: u64) -> Option<Range<u64>> {
     let (from, end) = ranges.front_mut()?;
-    let run = *from..from.saturating_add(RUN as u64).min(*end);
+    let run = *from..from.saturating_add(most).min(*end);
     *from = run.end;
     if run.end == *end {
         ranges.pop_front();
@@ -435,7 +457,7 @@ struct Runs {
     task: usize,
     tasks: usize,
     waker: Waker,
-    /// What the task has taken from the others' range and not pushed yet, in a job with checkpoints.
+    /// What the task has taken of the range that is shared and not pushed yet, in a job with checkpoints.
     taken: VecDeque<(u64, u64)>,
     /// The numbers that it has pushed, in a job with checkpoints; of the first task, also those that were pushed before
     /// the checkpoint that the job began with.
@@ -444,6 +466,9 @@ struct Runs {
     count: u64,
     /// The numbers left when the task was made, for the first task; 0 for the others.
     total: u64,
+    /// The most numbers pushed at a time: fewer where each takes long, so that barriers need not wait.
+    run: u64,
+    clock: Clock,
 }
 
 /// The most runs that a task takes at a time in a job with checkpoints, so that what it has read are few ranges.
@@ -480,26 +505,57 @@ impl SourceFactory for Ranges {
         };
         let read = if cx.task == 0 { read } else { Consumed::default() };
         let (task, tasks, waker) = (cx.task, cx.tasks, cx.waker.clone());
-        Ok(Runs { shared, task, tasks, waker, taken: gaps, read, position, count: 0, total })
+        let (run, clock, count) = (RUN as u64, cx.clock.clone(), 0);
+        Ok(Runs {
+            shared,
+            task,
+            tasks,
+            waker,
+            taken: gaps,
+            read,
+            position,
+            count,
+            total,
+            run,
+            clock,
+        })
     }
 }
 
 impl Runs {
-    /// Takes a run in a job with checkpoints, which is on one host; an empty one at the end.
-    fn take_noted(&mut self) -> Range<u64> {
+    /// Takes the next run; an empty one at the end, unless it is the end of what was granted to another host.
+    fn take(&mut self) -> Next<Range<u64>> {
+        if self.position.is_on() {
+            self.take_noted()
+        } else if self.shared.is_first() {
+            Next::Piece(self.shared.work.take(|_| self.run))
+        } else {
+            self.shared.take(self.task, &self.waker, |all| cut(all, self.run))
+        }
+    }
+
+    /// As [`take`](Self::take), in a job with checkpoints.
+    fn take_noted(&mut self) -> Next<Range<u64>> {
         if self.taken.is_empty() {
-            let part =
-                |left: u64| (left / (4 * self.tasks as u64)).clamp(RUN as u64, TAKEN * RUN as u64);
-            let Range { start, end } = self.shared.work.take(part);
-            if start < end {
-                self.taken.push_back((start, end));
+            let most = TAKEN * RUN as u64;
+            let least = self.run;
+            let part = |left: u64| (left / (4 * self.tasks as u64)).clamp(least, most);
+            let taken = match self.shared.is_first() {
+                true => self.shared.work.take(part),
+                false => match self.shared.take(self.task, &self.waker, |all| cut(all, most)) {
+                    Next::Piece(taken) => taken,
+                    none => return none,
+                },
+            };
+            if !taken.is_empty() {
+                self.taken.push_back((taken.start, taken.end));
             }
         }
-        let run = cut_run(&mut self.taken).unwrap_or_default();
+        let run = cut(&mut self.taken, self.run).unwrap_or_default();
         if !run.is_empty() {
             self.read.add(run.start, run.end);
         }
-        run
+        Next::Piece(run)
     }
 }
 
@@ -507,23 +563,20 @@ impl Source for Runs {
     type Item = u64;
     type Time = ();
 
-    fn produce<N: Push<u64, ()>>(&mut self, _: Nanos, next: &mut N) -> Result<Produced> {
-        let run = if self.position.is_on() {
-            self.take_noted()
-        } else if self.shared.is_first() {
-            self.shared.work.take(|_| RUN as u64)
-        } else {
-            match self.shared.take(self.task, &self.waker, cut_run) {
-                Next::Piece(run) => run,
-                Next::Wait => return Ok(Produced::Pending),
-                Next::End => return Ok(Produced::End),
-            }
+    fn produce<N: Push<u64, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
+        let run = match self.take() {
+            Next::Piece(run) if !run.is_empty() => run,
+            Next::Wait => return Ok(Produced::Pending),
+            Next::Piece(_) | Next::End => return Ok(Produced::End),
         };
-        if run.is_empty() {
-            return Ok(Produced::End);
-        }
-        self.count += run.end - run.start;
+        let count = run.end - run.start;
+        self.count += count;
         push_numbers(run, next);
+        match self.clock.now().saturating_sub(now) {
+            ..=SHORT => self.run = (2 * self.run).min(RUN as u64),
+            took @ LONG.. => self.run = (count * LONG / took).max(1),
+            _ => {}
+        }
         Ok(Produced::Some)
     }
 

@@ -84,10 +84,8 @@ impl<P: ParseLine> Parser for LineParser<P> {
         Ok(true)
     }
 
-    const HAS_POSITION: bool = true;
-
-    fn position(&self) -> Option<u64> {
-        Some(self.current.as_ref()?.blocks.position())
+    fn position(&self) -> Result<Option<u64>, &'static str> {
+        Ok(self.current.as_ref().map(|current| current.blocks.position()))
     }
 
     fn consumed(&self) -> u64 {

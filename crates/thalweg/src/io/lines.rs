@@ -246,7 +246,7 @@ impl<B: Blocks> SourceFactory for TextFiles<B> {
     type Source = LineSource<B>;
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<LineSource<B>> {
-        let queue = self.inputs.open_saved(cx)?;
+        let queue = self.inputs.open(cx)?;
         Ok(LineSource {
             total: queue.total(),
             queue,
@@ -307,7 +307,7 @@ impl<B: Blocks> Source for LineSource<B> {
 
     fn save(&mut self, event: Event) {
         let reading = self.blocks.as_ref().zip(self.reading);
-        self.queue.save(event, reading.map(|(blocks, split)| (split, blocks.position())));
+        self.queue.save(event, Ok(reading.map(|(blocks, split)| (split, blocks.position()))));
     }
 
     fn records(&self) -> u64 {

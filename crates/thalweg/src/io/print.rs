@@ -19,7 +19,8 @@ impl<C: Chain> Stream<C> {
     /// Prints every record on standard output, a line each, in one task: of several hosts, on the first.
     ///
     /// Under load, many lines are written at a time; when the input runs out, lines are written at once. Lines before
-    /// a failure have been printed.
+    /// a failure have been printed. A job that goes on from a [checkpoint](crate::config::CheckpointConfig) prints the
+    /// records since the checkpoint again.
     ///
     /// # Errors
     ///

@@ -47,13 +47,13 @@ pub trait Parser: Send + 'static {
         None
     }
 
-    /// Whether [`position`](Self::position) is known.
-    const HAS_POSITION: bool = false;
-
-    /// The byte of the file, decompressed, before which all records of the split were parsed, and none after it.
-    fn position(&self) -> Option<u64> {
-        None
-    }
+    /// The byte of the file, decompressed, before which all records of the split were parsed, and none after it; `None` where
+    /// there is nothing to parse.
+    ///
+    /// # Errors
+    ///
+    /// Why another parser could not go on from where this one is.
+    fn position(&self) -> Result<Option<u64>, &'static str>;
 
     /// How much of the split was parsed, in bytes.
     fn consumed(&self) -> u64;
@@ -112,10 +112,7 @@ pub struct RecordSource<P, M> {
 
 impl<F: Format, M: 'static> Records<F, M> {
     fn source(&self, cx: &TaskContext<'_>) -> Result<RecordSource<F::Parser, M>> {
-        let queue = match F::Parser::HAS_POSITION {
-            true => self.inputs.open_saved(cx)?,
-            false => self.inputs.open(cx)?,
-        };
+        let queue = self.inputs.open(cx)?;
         Ok(RecordSource {
             total: queue.total(),
             queue,
@@ -159,6 +156,7 @@ impl<P: Parser, M> RecordSource<P, M> {
         };
         if let Some(rest) = self.rest_of(split).filter(|_| begun) {
             self.done += rest.bytes_before();
+            self.queue.has_read(split, Some(rest.start));
             self.queue.put_back(rest);
         } else if self.parser.batch(taker)? {
             hold(&mut self.memory, self.parser.buffer_bytes())?;
@@ -173,7 +171,10 @@ impl<P: Parser, M> RecordSource<P, M> {
     }
 
     fn save_position(&mut self, event: Event) {
-        let reading = self.parsing.map(|(split, _)| split).zip(self.parser.position());
+        let reading = self.parsing.map_or(Ok(None), |(split, _)| {
+            let position = self.parser.position()?;
+            Ok(position.map(|to| (split, to)))
+        });
         self.queue.save(event, reading);
     }
 

@@ -5,7 +5,7 @@ use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{Checkpoints, Redistribution, StateHandle, StateId};
-use crate::data::Data;
+use crate::data::{Data, hash_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
@@ -14,7 +14,7 @@ use crate::metrics::Stats;
 use crate::net::{HostId, Links};
 use crate::runtime::{Cell, Description, Job, JobNumbers, Runtime, TaskCounts};
 use crate::state::SpillDir;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl<'a> TaskContext<'a> {
         let op = &self.plan.operators[id];
         let details = op.details.to_string();
         let shape = match details.is_empty() {
-            true => E::schema().to_string(),
+            true => format!("{} of {}", E::schema(), op.kind),
             false => format!("{} of {} ({details})", E::schema(), op.kind),
         };
         self.state_of_shape(id, name, redistribution, shape)
@@ -107,6 +107,16 @@ impl<'a> TaskContext<'a> {
         let Some(all) = self.checkpoints else { return StateHandle::none() };
         let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
         all.handle((self.op(id), state, shape), (self.task, self.tasks), redistribution)
+    }
+
+    /// A hash of the directory of the job's checkpoints, if it has one.
+    pub(crate) fn checkpoint_dir(&self) -> Option<u64> {
+        self.checkpoints?.dir_hash()
+    }
+
+    /// Whether the job has checkpoints.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        self.checkpoints.is_some()
     }
 
     /// Whether the job goes on from a checkpoint.
@@ -206,6 +216,18 @@ impl Launched {
         measure(&self.plan, stage_of, counted, wall, cores, peak, self.job.clocks())
     }
 
+    /// The operators of the stages in which a barrier waits that has not left these tasks: of those before which it has left
+    /// all.
+    pub(crate) fn where_a_barrier_waits(&self, behind: &[usize]) -> String {
+        let stages: BTreeSet<usize> = behind.iter().map(|task| self.stage_of[*task]).collect();
+        let follows = |stage: &usize| {
+            self.plan.edges.iter().any(|edge| edge.to == *stage && stages.contains(&edge.from))
+        };
+        let first = stages.iter().filter(|stage| !follows(stage));
+        let operators = first.map(|stage| operators_of(&self.plan.stages[*stage], &self.plan));
+        operators.collect::<Vec<_>>().join("; ")
+    }
+
     /// Checks the counts of the job, which has succeeded, for consistency.
     pub(crate) fn conserved(&self) -> Result<()> {
         let (stage_of, counted) = self.counted();
@@ -219,20 +241,25 @@ pub(crate) fn launch(
     mut builder: Builder,
     runtime: &Runtime,
     numbers: &JobNumbers,
-    checkpoints: Option<&Arc<Checkpoints>>,
+    checkpoints: Result<Option<Arc<Checkpoints>>>,
 ) -> Result<Launched> {
     check(&mut builder)?;
     let several = runtime.hosts.count() > 1;
     let signals: Arc<Signals> = Arc::default();
-    if let Some(checkpoints) = checkpoints {
-        checkpoints.begin(&runtime.clock)?;
-        let checkpoints = Arc::clone(checkpoints);
-        signals.before_publishing(move || checkpoints.end());
-    }
     let links = runtime.links(numbers, &signals)?;
-    let made = match catch(|| make(builder, runtime, &signals, &links, checkpoints))
-        .and_then(|made| made)
-    {
+    let made = catch(|| {
+        let checkpoints = checkpoints?;
+        if let Some(checkpoints) = &checkpoints {
+            checkpoints.begin(&runtime.clock)?;
+        }
+        let made = make(builder, runtime, &signals, &links, checkpoints.as_ref())?;
+        let has_files = made.plan.operators.iter().any(|op| op.kind.starts_with("write_"));
+        if let Some(checkpoints) = checkpoints.as_ref().filter(|_| has_files) {
+            signals.at_end(Arc::clone(checkpoints) as _);
+        }
+        Ok((made, checkpoints))
+    });
+    let (made, checkpoints) = match made.and_then(|made| made) {
         Err(error) if several => {
             // The other hosts have begun the job, or will: they must end with the same error.
             let job = Job::new(signals, 0, links);
@@ -263,18 +290,33 @@ pub(crate) fn launch(
         })
         .collect();
     if several {
-        runtime.start_on_hosts(&job, cells, describe(&plan));
+        runtime.start_on_hosts(&job, cells, describe(&plan, checkpoints.as_ref()));
     } else {
         runtime.start(&job, &cells)?;
     }
-    let checkpoints = checkpoints.cloned();
     Ok(Launched { job, plan, stage_of, stages_on_hosts, started, blocks, checkpoints })
 }
 
-/// Describes the job to the other hosts.
-fn describe(plan: &Plan) -> Description {
-    let (fingerprint, plan) = (plan.fingerprint().value(), plan.clone());
-    Description { fingerprint, parts: Box::new(move || plan.described_parts()) }
+/// Describes the job to the other hosts, with the checkpoint that it begins with: its number, or 0.
+fn describe(plan: &Plan, checkpoints: Option<&Arc<Checkpoints>>) -> Description {
+    let storage = checkpoints.and_then(|all| all.storage()).cloned();
+    let begins = checkpoints.map(|_| storage.as_ref().map_or(0, |storage| storage.number()));
+    let mut bytes = Vec::new();
+    begins.encode(&mut bytes);
+    let fingerprint = plan.fingerprint().value() ^ u128::from(hash_bytes(&bytes));
+    let plan = plan.clone();
+    let parts = move || {
+        let begins = begins.map(|number| ("begins with".to_owned(), number.to_string()));
+        let checkpoints = ("checkpoints".to_owned(), begins.into_iter().collect());
+        std::iter::once(checkpoints).chain(plan.described_parts()).collect()
+    };
+    let mut description = Description::of(fingerprint, parts);
+    if let Some(storage) = storage {
+        description.proof = storage.proof();
+        let check = move |proof: Option<&str>| proof.map_or(Ok(()), |it| storage.check_proof(it));
+        description.check_proof = Box::new(check);
+    }
+    description
 }
 
 /// The tasks of a job on this host, and what is known of all of them.
@@ -370,8 +412,18 @@ fn make(
     }
 
     if let Some(checkpoints) = checkpoints {
-        plan.check_saved(checkpoints, links.hosts().count())?;
-        checkpoints.check()?;
+        let (me, several) = (links.hosts().me(), links.hosts().count() > 1);
+        let is_here = |stage: usize| hosts[stage].contains(&me);
+        plan.check_saved(checkpoints, several, is_here)?;
+        // What merges the records of an operator has a state of it, in the stage behind it.
+        let is_all_here = |stage: usize| {
+            let mut behind = plan.edges.iter().filter(|edge| edge.from == stage);
+            is_here(stage) && behind.all(|edge| is_here(edge.to))
+        };
+        checkpoints.check(|operator| {
+            let of_it = |op: &&super::Operator| plan.state_id(op.id) == operator;
+            plan.operators.iter().filter(of_it).any(|op| !is_all_here(op.stage))
+        })?;
     }
 
     let operators: Vec<Arc<str>> =

@@ -1,6 +1,6 @@
 //! Which jobs can have checkpoints: those of which every operator saves what it remembers, or remembers nothing.
 
-use super::Plan;
+use super::{Operator, Plan};
 use crate::checkpoint::Checkpoints;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -8,7 +8,9 @@ use crate::error::{Error, ErrorKind, Result};
 /// that they hold before the barrier. What they keep only to be fast counts as nothing.
 const REMEMBER_NOTHING: &[&str] = &[
     "broadcast",
+    "chunks",
     "clone",
+    "collect on each host",
     "dead_letters",
     "filter",
     "filter_map",
@@ -38,8 +40,10 @@ const REMEMBER_NOTHING: &[&str] = &[
     "pair",
     "parallelism",
     "partition",
+    "print",
     "random",
     "receive",
+    "receive control",
     "repartition",
     "repartition_by",
     "route",
@@ -52,6 +56,7 @@ const REMEMBER_NOTHING: &[&str] = &[
     "try_map",
     "unkey",
     "views",
+    "with",
     "write_csv",
     "write_csv_parallel",
     "write_json_lines",
@@ -60,10 +65,147 @@ const REMEMBER_NOTHING: &[&str] = &[
     "write_lines_parallel",
 ];
 
+/// The kinds of operators that save what they remember. Whether an operator does is known when its
+/// tasks are made; plans tell it from these.
+const SAVED: &[&str] = &[
+    "aggregate",
+    "anti_join",
+    "as_of_join",
+    "as_of_left_join",
+    "assign_timestamps",
+    "average",
+    "bottom",
+    "bottom_by",
+    "bottom_by_key",
+    "byte_lines",
+    "co_group",
+    "collect",
+    "collect_one",
+    "combine",
+    "connect",
+    "connect_after",
+    "count",
+    "cross",
+    "csv",
+    "csv_rows",
+    "delta_iterate",
+    "fold",
+    "fold_assoc",
+    "full_join",
+    "generate",
+    "interval_join",
+    "interval_left_join",
+    "iter",
+    "iterate",
+    "join",
+    "json_lines",
+    "late_output",
+    "left_join",
+    "limit",
+    "lines",
+    "max",
+    "max_by",
+    "max_by_key",
+    "min",
+    "min_by",
+    "min_by_key",
+    "parallel_iter",
+    "parse_lines",
+    "process",
+    "range",
+    "reduce",
+    "replay",
+    "right_join",
+    "scan",
+    "semi_join",
+    "slice",
+    "sorted",
+    "sorted_by",
+    "sorted_by_key",
+    "sorted_by_time",
+    "stateful_flat_map",
+    "stateful_map",
+    "stateful_map_with",
+    "sum",
+    "top",
+    "top_by",
+    "top_by_key",
+    "unique",
+    "window",
+    "window_all",
+    "window_join",
+    "zip",
+    "zip_by_task",
+];
+
+/// The kinds of those that do so in the body of a loop too: what they have saved between two rounds is what the next one begins
+/// with.
+const SAVED_IN_LOOPS: &[&str] = &[
+    "aggregate",
+    "anti_join",
+    "average",
+    "bottom",
+    "bottom_by",
+    "bottom_by_key",
+    "combine",
+    "count",
+    "cross",
+    "delta_iterate",
+    "fold",
+    "fold_assoc",
+    "full_join",
+    "iterate",
+    "join",
+    "left_join",
+    "limit",
+    "max",
+    "max_by",
+    "max_by_key",
+    "min",
+    "min_by",
+    "min_by_key",
+    "reduce",
+    "replay",
+    "right_join",
+    "scan",
+    "semi_join",
+    "sorted",
+    "sorted_by",
+    "sorted_by_key",
+    "stateful_flat_map",
+    "stateful_map",
+    "sum",
+    "top",
+    "top_by",
+    "top_by_key",
+    "unique",
+    "zip",
+    "zip_by_task",
+];
+
 /// How the message begins by which a job is refused.
 pub(crate) const NOT_YET: &str = "a job with checkpoints cannot have it yet";
 
 impl Plan {
+    /// The operators that keep the job from having [checkpoints](crate::config::Config::checkpoints), as far as the plan
+    /// says: a job that is refused at its start names the first of them.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let (_numbers, stream) = env.channel::<u64>(100);
+    /// stream.for_each(drop);
+    /// let plan = env.plan();
+    /// assert_eq!(plan.without_checkpoints()[0].kind, "channel");
+    /// ```
+    pub fn without_checkpoints(&self) -> Vec<&Operator> {
+        let is_saved = |op: &Operator| SAVED.contains(&&*op.kind);
+        let keeps =
+            |op: &&Operator| op.why_not_in_loop().is_some() || (op.remembers() && !is_saved(op));
+        self.operators.iter().filter(keeps).collect()
+    }
+
     /// Names an operator in checkpoints: as its state, if the plan declares one, else by the name that the program gave it,
     /// else by its kind and its number among those of the kind.
     pub(super) fn state_id(&self, id: usize) -> String {
@@ -78,29 +220,50 @@ impl Plan {
         }
     }
 
-    /// Checks that a job with checkpoints saves all that it remembers; its tasks are made.
+    /// Checks that a job with checkpoints saves all that it remembers; its tasks are made, on this host those of the stages
+    /// that have some here.
     ///
     /// # Errors
     ///
     /// The first operator that remembers what it does not save.
-    pub(super) fn check_saved(&self, checkpoints: &Checkpoints, hosts: usize) -> Result<()> {
-        if hosts > 1 {
-            let what = "a job on several hosts cannot have checkpoints yet";
-            return Err(Error::new(ErrorKind::Plan, what));
-        }
-        let refuse = |op: &super::Operator, what: &str| {
+    pub(super) fn check_saved(
+        &self,
+        checkpoints: &Checkpoints,
+        several_hosts: bool,
+        is_here: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        let refuse = |op: &Operator, what: &str| {
             let what = format!("{NOT_YET}: {what}");
             Err(Error::new(ErrorKind::Plan, what).in_operator(op.label()))
         };
         for op in &self.operators {
-            if op.loops > 0 {
-                return refuse(op, "it is in a loop, and rounds are not saved");
+            if let Some(why) = op.why_not_in_loop() {
+                return refuse(op, why);
             }
-            let remembers = op.state.is_some() || !REMEMBER_NOTHING.contains(&&*op.kind);
-            if remembers && !checkpoints.covers(op.id) {
+            if op.loops > 0 && several_hosts {
+                return refuse(op, "it is in a loop, and rounds of several hosts are not saved");
+            }
+            if op.remembers() && is_here(op.stage) && !checkpoints.covers(op.id) {
                 return refuse(op, "what it remembers is not saved");
             }
         }
         Ok(())
+    }
+}
+
+impl Operator {
+    /// Why it keeps a job from having checkpoints, if that is the loop it is in.
+    fn why_not_in_loop(&self) -> Option<&'static str> {
+        match self.loops {
+            0 => None,
+            1 if !self.remembers() || SAVED_IN_LOOPS.contains(&&*self.kind) => None,
+            1 => Some("it is in a loop, and what it remembers there is not saved"),
+            _ => Some("it is in a loop within a loop, and rounds of those are not saved"),
+        }
+    }
+
+    /// Whether it remembers something when a barrier has passed it.
+    fn remembers(&self) -> bool {
+        self.state.is_some() || !REMEMBER_NOTHING.contains(&&*self.kind)
     }
 }

@@ -1,5 +1,6 @@
 //! What each host of a job says of it before tasks run, so that a job does not begin where programs differ.
 
+use crate::error::Result;
 use std::collections::BTreeMap;
 
 /// A job, as one host describes it.
@@ -8,6 +9,24 @@ pub(crate) struct Description {
     pub(crate) fingerprint: u128,
     /// Makes the parts of the job, to find out how two jobs differ: the name of each, and what has to be equal.
     pub(crate) parts: Box<dyn Fn() -> Vec<DescribedPart> + Send + Sync>,
+    /// What the first host sends to the others when all have described the job.
+    pub(crate) proof: Option<String>,
+    /// Checks what the first host has sent, before tasks of this host run.
+    pub(crate) check_proof: Box<CheckProof>,
+}
+
+/// Checks what the first host has sent; `None` if it has no proof.
+type CheckProof = dyn Fn(Option<&str>) -> Result<()> + Send + Sync;
+
+impl Description {
+    /// That of a job whose hosts need not see a proof.
+    pub(crate) fn of(
+        fingerprint: u128,
+        parts: impl Fn() -> Vec<DescribedPart> + Send + Sync + 'static,
+    ) -> Self {
+        let (parts, check_proof) = (Box::new(parts), Box::new(|_: Option<&str>| Ok(())));
+        Self { fingerprint, parts, proof: None, check_proof }
+    }
 }
 
 /// The name of a part of a job, and all of it that has to be equal: fields and their values.

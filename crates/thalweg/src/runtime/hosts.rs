@@ -1,4 +1,5 @@
-//! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, and whether it is drained.
+//! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, what is saved at them, and whether
+//! it is drained or suspended.
 //!
 //! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
 //! that fails before that starts its tasks too, which end at once.
@@ -8,7 +9,11 @@
 //! publishes an output of a job that fails on another.
 //!
 //! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has
-//! requested a barrier learns its number with the order to send it.
+//! requested a barrier learns its number with the order to send it. A job that is suspended gets a last barrier, behind which
+//! no source of any host reads.
+//!
+//! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
+//! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
@@ -18,11 +23,11 @@ use super::description::{DescribedPart, Description, difference};
 use super::job::{Job, Requested};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Epoch, Others};
+use crate::flow::{Epoch, Others, Signals};
 use crate::metrics::ClockOffset;
 use crate::net::{HostId, Link, Links, Offset, Part, Receive};
 use crate::sync::{Mutex, lock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -34,6 +39,9 @@ pub(crate) struct JobHosts {
     others: Vec<Link>,
     state: Mutex<State>,
 }
+
+/// What a host answers that was asked to save: what the first host has to know of it; `None` if it is drained.
+pub(crate) type Answer = Result<Option<Vec<u8>>>;
 
 #[derive(Default)]
 struct State {
@@ -60,14 +68,19 @@ struct State {
     requests: u64,
     /// Those that have no number yet.
     requested: BTreeMap<u64, Requested>,
+    /// On the first host: the barrier at which the others are to save, and what those have answered that have.
+    saving: Epoch,
+    saved: BTreeMap<HostId, Answer>,
+    /// On another host: the barriers at which it is to save.
+    to_save: VecDeque<Epoch>,
 }
 
 /// A message from one host to another about a job.
 enum JobMessage {
     /// A host has described the job, with this fingerprint.
     Described(u128),
-    /// All hosts have described the same job.
-    Same,
+    /// All hosts have described the same job. With it comes the first host's [`Description::proof`].
+    Same(Option<String>),
     /// The parts of the job on the first host, for a host that has described another one.
     Differs(Vec<DescribedPart>),
     Failed(Error),
@@ -78,11 +91,24 @@ enum JobMessage {
     /// All hosts have, or one could not.
     Over(Result<()>),
     Drain,
+    /// A host requests that the job be suspended, and says why.
+    Suspend(String),
     /// A host requests a barrier. It numbers its requests.
-    BarrierRequest(u64),
-    /// All sources are to send this barrier, which a host has requested by the request with this number.
-    Barrier(Epoch, HostId, u64),
+    BarrierRequest(BarrierRequest),
+    /// All sources are to send this barrier, which a host has requested.
+    Barrier(Epoch, HostId, BarrierRequest),
     Passed(Epoch),
+    /// A barrier has left all tasks: a host is to save.
+    Save(Epoch),
+    /// A host has saved, or could not.
+    Saved(Epoch, Answer),
+}
+
+#[derive(Clone, Copy, Data)]
+struct BarrierRequest {
+    number: u64,
+    /// Whether the sources are to read nothing behind the barrier.
+    is_last: bool,
 }
 
 /// What a host has prepared when all of its tasks have ended; or all hosts together.
@@ -94,6 +120,8 @@ struct Prepared {
     counted: Vec<Vec<TaskCounts>>,
     /// The clocks of the other hosts, as the first one has estimated them.
     clocks: Vec<ClockOffset>,
+    /// What another host than the first has saved at its end.
+    saved: Option<Vec<u8>>,
 }
 
 impl JobHosts {
@@ -147,7 +175,9 @@ impl JobHosts {
         let own = fingerprints.get(&self.me);
         match fingerprints.iter().find(|(_, other)| Some(*other) != own) {
             None => {
-                self.send_all(&JobMessage::Same);
+                let proof =
+                    lock(&self.state).description.as_ref().and_then(|job| job.proof.clone());
+                self.send_all(&JobMessage::Same(proof));
                 self.start();
             }
             Some((host, _)) => self.send(*host, &JobMessage::Differs(self.parts())),
@@ -170,9 +200,36 @@ impl JobHosts {
     }
 
     /// All tasks of this host have ended, and its outputs are prepared.
-    pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>) {
-        let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new() };
+    pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>, signals: &Signals) {
+        let saved = if self.me == HostId::FIRST { None } else { signals.report_end() };
+        let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new(), saved };
         self.take(self.me, JobMessage::Prepared(prepared));
+    }
+
+    /// On the first host: asks the others to save what their tasks have saved at a barrier.
+    pub(super) fn ask_to_save(&self, epoch: Epoch) {
+        let mut state = lock(&self.state);
+        state.saving = epoch;
+        state.saved.clear();
+        drop(state);
+        self.send_all(&JobMessage::Save(epoch));
+    }
+
+    /// On the first host: what the others have answered, in their order, if all have.
+    pub(super) fn saved(&self) -> Option<Vec<Answer>> {
+        let mut state = lock(&self.state);
+        let all = state.saved.len() == self.others.len();
+        all.then(|| std::mem::take(&mut state.saved).into_values().collect())
+    }
+
+    /// On another host: the next barrier at which it is to save, if there is one.
+    pub(super) fn next_to_save(&self) -> Option<Epoch> {
+        lock(&self.state).to_save.pop_front()
+    }
+
+    /// On another host: it has saved, or could not.
+    pub(super) fn has_saved(&self, epoch: Epoch, saved: Answer) {
+        self.take(self.me, JobMessage::Saved(epoch, saved));
     }
 
     /// The files of this host have their names, or one of them could not be given its name.
@@ -201,16 +258,21 @@ impl JobHosts {
         self.others.iter().filter_map(estimated).collect()
     }
 
-    /// Requests a barrier of all hosts.
-    pub(super) fn ask_barrier(&self) -> Requested {
+    /// Requests a barrier of all hosts, behind which sources read nothing if it is the last one.
+    pub(super) fn ask_barrier(&self, is_last: bool) -> Requested {
         let requested = Requested::default();
         let mut state = lock(&self.state);
-        let request = state.requests;
+        let number = state.requests;
         state.requests += 1;
-        state.requested.insert(request, requested.clone());
+        state.requested.insert(number, requested.clone());
         drop(state);
-        self.take(self.me, JobMessage::BarrierRequest(request));
+        self.take(self.me, JobMessage::BarrierRequest(BarrierRequest { number, is_last }));
         requested
+    }
+
+    /// Requests that the job be suspended.
+    pub(super) fn suspend(&self, why: String) {
+        self.take(self.me, JobMessage::Suspend(why));
     }
 
     /// A barrier has left every task of this host.
@@ -229,7 +291,9 @@ impl JobHosts {
             | JobMessage::Failed(_)
             | JobMessage::Prepared(_)
             | JobMessage::Published(_)
+            | JobMessage::Suspend(_)
             | JobMessage::BarrierRequest(_)
+            | JobMessage::Saved(..)
                 if self.me != HostId::FIRST =>
             {
                 self.send(HostId::FIRST, &message);
@@ -243,7 +307,10 @@ impl JobHosts {
                     self.compare(&all);
                 }
             }
-            JobMessage::Same => self.start(),
+            JobMessage::Same(proof) => match self.check_proof(proof.as_deref()) {
+                Ok(()) => self.start(),
+                Err(error) => self.take(self.me, JobMessage::Failed(error)),
+            },
             JobMessage::Differs(parts) => self.differs(&parts),
             JobMessage::Failed(error) => self.decide(Err(error.on_host(from.0))),
             JobMessage::Prepared(prepared) => {
@@ -255,8 +322,14 @@ impl JobHosts {
                 let all = std::mem::take(&mut state.prepared);
                 drop(state);
                 let files = all.values().any(|host| host.files);
+                let others = all.iter().filter(|(host, _)| **host != self.me);
+                let reports: Option<Vec<_>> = others.map(|(_, host)| host.saved.clone()).collect();
+                if let Some(reports) = reports.filter(|_| files) {
+                    self.with_job(|job| job.signals().save_end(reports));
+                }
                 let counted = all.into_values().flat_map(|host| host.counted).collect();
-                self.decide(Ok(Prepared { files, counted, clocks: self.estimated() }));
+                let clocks = self.estimated();
+                self.decide(Ok(Prepared { files, counted, clocks, saved: None }));
             }
             JobMessage::Decided(outcome) => {
                 if !std::mem::replace(&mut lock(&self.state).decided, true) {
@@ -280,18 +353,20 @@ impl JobHosts {
             JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
             JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
+            JobMessage::Suspend(why) => self.with_job(|job| job.suspend_here(why)),
             JobMessage::BarrierRequest(request) => self.with_job(|job| {
-                let barrier = JobMessage::Barrier(job.number_barrier(), from, request);
+                let epoch = job.number_barrier(request.is_last);
+                let barrier = JobMessage::Barrier(epoch, from, request);
                 self.send_all(&barrier);
                 self.take(self.me, barrier);
             }),
             JobMessage::Barrier(epoch, by, request) => {
                 if by == self.me
-                    && let Some(requested) = lock(&self.state).requested.remove(&request)
+                    && let Some(requested) = lock(&self.state).requested.remove(&request.number)
                 {
                     requested.number(epoch);
                 }
-                self.with_job(|job| job.barrier_asked(epoch));
+                self.with_job(|job| job.barrier_asked(epoch, request.is_last));
             }
             JobMessage::Passed(epoch) => {
                 let mut state = lock(&self.state);
@@ -302,7 +377,24 @@ impl JobHosts {
                 drop(state);
                 self.with_job(|job| job.notify());
             }
+            JobMessage::Save(epoch) => {
+                lock(&self.state).to_save.push_back(epoch);
+                self.with_job(|job| job.notify());
+            }
+            JobMessage::Saved(epoch, saved) => {
+                let mut state = lock(&self.state);
+                if epoch == state.saving {
+                    state.saved.insert(from, saved.map_err(|error| error.on_host(from.0)));
+                }
+                drop(state);
+                self.with_job(|job| job.notify());
+            }
         }
+    }
+
+    /// Checks the first host's proof, which comes when all hosts have described the same job.
+    fn check_proof(&self, proof: Option<&str>) -> Result<()> {
+        lock(&self.state).description.as_ref().map_or(Ok(()), |job| (job.check_proof)(proof))
     }
 
     /// On the first host: decides, if nothing was decided before.
@@ -422,11 +514,27 @@ impl JobMessage {
                 error.encode(out);
             }
             Self::Drain => 4u8.encode(out),
+            Self::Suspend(why) => {
+                18u8.encode(out);
+                why.encode(out);
+            }
             Self::BarrierRequest(request) => (14u8, *request).encode(out),
             Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
             Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
+            Self::Save(Epoch(epoch)) => (15u8, *epoch).encode(out),
+            Self::Saved(Epoch(epoch), Ok(saved)) => {
+                (16u8, *epoch).encode(out);
+                saved.encode(out);
+            }
+            Self::Saved(Epoch(epoch), Err(error)) => {
+                (17u8, *epoch).encode(out);
+                error.encode(out);
+            }
             Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
-            Self::Same => 12u8.encode(out),
+            Self::Same(proof) => {
+                12u8.encode(out);
+                proof.encode(out);
+            }
             Self::Differs(parts) => {
                 13u8.encode(out);
                 parts.encode(out);
@@ -452,9 +560,13 @@ impl JobMessage {
             9 => Self::Over(Ok(())),
             10 => Self::Over(Err(Error::decode(input)?)),
             11 => Self::Described(u128::decode(input)?),
-            12 => Self::Same,
+            12 => Self::Same(Data::decode(input)?),
             13 => Self::Differs(Data::decode(input)?),
-            14 => Self::BarrierRequest(u64::decode(input)?),
+            14 => Self::BarrierRequest(Data::decode(input)?),
+            15 => Self::Save(Epoch(u64::decode(input)?)),
+            16 => Self::Saved(Epoch(u64::decode(input)?), Ok(Data::decode(input)?)),
+            17 => Self::Saved(Epoch(u64::decode(input)?), Err(Error::decode(input)?)),
+            18 => Self::Suspend(Data::decode(input)?),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }
@@ -465,6 +577,9 @@ mod tests {
     use super::*;
     use crate::check::on_cluster;
     use crate::config::{BatchMode, Config};
+    use crate::flow::Publish;
+    use crate::memory::MemoryPool;
+    use crate::net::{Channel, Hosts, Network, Receiver};
     use crate::runtime::Cluster;
     use crate::sync::{AtomicBool, Ordering};
     use std::collections::BTreeSet;
@@ -677,11 +792,50 @@ mod tests {
         assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
     }
 
+    /// The network of the first of two hosts: it loses the other one while the first one decides how the job ends.
+    #[derive(Default)]
+    struct Losing(Mutex<Option<Receiver>>);
+
+    impl Network for Losing {
+        fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
+            let receiver = lock(&self.0).clone();
+            if let Ok(JobMessage::Decided(_)) = decode_whole(&frame, JobMessage::decode) {
+                receiver.expect("the job is there").lost(to, "it was dropped");
+            }
+        }
+
+        fn open(&self, _: Channel, receiver: Receiver) {
+            *lock(&self.0) = Some(receiver);
+        }
+
+        fn count_in(&self, _: &MemoryPool) {}
+
+        fn close(&self, _: u64) {}
+    }
+
+    #[test]
+    fn a_host_that_is_lost_while_the_end_is_decided_is_not_waited_for() {
+        let network = Arc::new(Losing::default());
+        let hosts = Hosts::several(HostId::FIRST, vec![1; 2], Arc::clone(&network) as _);
+        let signals = Arc::new(Signals::default());
+        let file = || Publish::File { name: "a".to_owned(), rename: Box::new(|| Ok(())) };
+        signals.on_success(move || Ok(file()));
+        let links = Links::new(Arc::new(hosts), 0, Arc::clone(&signals));
+        let job = Job::new(signals, 0, links);
+        job.begin();
+        let prepared =
+            Prepared { files: true, counted: Vec::new(), clocks: Vec::new(), saved: None };
+        let receiver = lock(&network.0).clone().expect("the job is there");
+        receiver.take(HostId(1), &JobMessage::Prepared(prepared).encoded());
+        assert!(job.is_over());
+        let error = job.outcome().unwrap_err();
+        assert!(error.message().starts_with("host 1 is lost"), "{error}");
+    }
+
     #[cfg(not(miri))]
     #[test]
     fn a_slow_disk_holds_up_no_other_job() {
         use crate::config::{HostConfig, Secret};
-        use crate::flow::{Publish, Signals};
         use crate::runtime::{JobNumbers, Runtime, World};
         use crate::sync::join_all;
         use std::sync::mpsc::channel;
@@ -703,7 +857,7 @@ mod tests {
                 }
                 let links = runtime.links(&numbers, &signals).unwrap();
                 let job = Job::new(signals, 0, links);
-                let description = Description { fingerprint: 7, parts: Box::new(Vec::new) };
+                let description = Description::of(7, Vec::new);
                 runtime.start_on_hosts(&job, Vec::new(), description);
                 job
             };

@@ -2,7 +2,7 @@
 
 use super::counts::TaskCounts;
 use super::description::Description;
-use super::hosts::JobHosts;
+use super::hosts::{Answer, JobHosts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::metrics::ClockOffset;
@@ -37,6 +37,8 @@ pub(crate) struct Job {
     changed: Condvar,
     /// The other hosts of the job, if there are any.
     hosts: Option<Arc<JobHosts>>,
+    /// On the first host: why the job is to be suspended, once it is.
+    suspension: OnceLock<String>,
     end: Mutex<End>,
 }
 
@@ -65,6 +67,8 @@ struct End {
     decided: Option<bool>,
     /// Whether the files of this host are published.
     concluded: bool,
+    /// Another host could not publish its files, or is lost, which came before this host has published its own.
+    unpublished: Option<Error>,
     /// The channels of the job, until it is over here.
     links: Option<Links>,
 }
@@ -82,6 +86,7 @@ impl Job {
             over: Mutex::new(tasks == 0 && !several),
             changed: Condvar::new(),
             hosts: several.then(|| JobHosts::new(me, &links)),
+            suspension: OnceLock::new(),
             end: Mutex::default(),
         });
         if let Some(hosts) = &job.hosts {
@@ -172,6 +177,30 @@ impl Job {
         self.fail(Error::new(ErrorKind::Cancelled, why));
     }
 
+    /// Requests the first host to take a last checkpoint, and to end the job then.
+    pub(crate) fn suspend(&self, why: &str) {
+        match &self.hosts {
+            Some(hosts) => hosts.suspend(why.to_owned()),
+            None => self.suspend_here(why.to_owned()),
+        }
+    }
+
+    /// On the first host: a host requests that the job be suspended.
+    pub(super) fn suspend_here(&self, why: String) {
+        let _ = self.suspension.set(why);
+        self.notify();
+    }
+
+    /// On the first host: waits until the job is to be suspended, is over or has changed otherwise, for at most so long; returns
+    /// why it is to be suspended, once it is.
+    pub(crate) fn wait_suspended(&self, at_most: Duration) -> Option<&str> {
+        let over = lock(&self.over);
+        if !*over && self.suspension.get().is_none() {
+            drop(self.changed.wait_timeout(over, at_most));
+        }
+        self.suspension.get().map(String::as_str)
+    }
+
     /// Ends the sources as if their input had ended, so that the job ends with what it has.
     pub(crate) fn drain(&self) {
         self.signals.drain();
@@ -210,7 +239,7 @@ impl Job {
         self.signals.prepare();
         lock(&self.end).prepared = true;
         if !self.signals.stopped() {
-            hosts.prepared(self.signals.has_files(), self.counted());
+            hosts.prepared(self.signals.has_files(), self.counted(), &self.signals);
         }
         self.conclude();
     }
@@ -230,17 +259,25 @@ impl Job {
         let (true, Some(files), false) = (end.prepared, end.decided, end.concluded) else { return };
         end.concluded = true;
         drop(end);
-        if files {
-            hosts.published(self.signals.publish_files());
-        } else {
-            self.over(Ok(()));
+        if !files {
+            return self.over(Ok(()));
+        }
+        let published = self.signals.publish_files();
+        let unpublished = lock(&self.end).unpublished.take();
+        match unpublished {
+            Some(error) => self.over(Err(error)),
+            None => hosts.published(published),
         }
     }
 
     /// Ends the job on this host, if it waits for others to publish their files.
     pub(super) fn unpublished(&self, error: Error) {
-        if lock(&self.end).concluded {
+        let mut end = lock(&self.end);
+        if end.concluded {
+            drop(end);
             self.over(Err(error));
+        } else {
+            discard(end.unpublished.replace(error));
         }
     }
 
@@ -260,25 +297,25 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// Requests all sources to send a barrier.
-    pub(crate) fn ask_barrier(&self) -> Requested {
+    /// Requests all sources to send a barrier, and to read nothing behind it if it is the last one.
+    pub(crate) fn ask_barrier(&self, is_last: bool) -> Requested {
         if let Some(hosts) = &self.hosts {
-            return hosts.ask_barrier();
+            return hosts.ask_barrier(is_last);
         }
         let requested = Requested::default();
-        requested.number(self.number_barrier());
+        requested.number(self.number_barrier(is_last));
         self.wake_all();
         requested
     }
 
     /// The number of one more barrier. On several hosts, the first one numbers them.
-    pub(super) fn number_barrier(&self) -> Epoch {
-        self.signals.number_barrier()
+    pub(super) fn number_barrier(&self, is_last: bool) -> Epoch {
+        self.signals.number_barrier(is_last)
     }
 
-    /// The sources of all hosts are to send this barrier.
-    pub(super) fn barrier_asked(&self, epoch: Epoch) {
-        self.signals.barrier_asked(epoch);
+    /// The sources of all hosts are to send this barrier, and to read nothing behind it if it is the last one.
+    pub(super) fn barrier_asked(&self, epoch: Epoch, is_last: bool) {
+        self.signals.barrier_asked(epoch, is_last);
         self.wake_all();
         self.notify();
     }
@@ -324,12 +361,63 @@ impl Job {
         }
     }
 
-    /// Waits until a barrier has left every task, or the job is over.
-    pub(crate) fn wait_past(&self, barrier: &Requested) {
+    /// Waits until a barrier has left every task, or the job is over; returns `false` if that takes longer than `at_most`.
+    pub(crate) fn wait_past(&self, barrier: &Requested, at_most: Duration) -> bool {
         let mut over = lock(&self.over);
         while !*over && !self.is_past(barrier) {
+            let waited = self.changed.wait_timeout(over, at_most);
+            let (now, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            over = now;
+            if waited.timed_out() {
+                return *over || self.is_past(barrier);
+            }
+        }
+        true
+    }
+
+    /// The tasks of this host that a barrier has not left.
+    pub(crate) fn behind(&self, barrier: &Requested) -> Vec<usize> {
+        let epoch = barrier.epoch();
+        let passed = lock(&self.passed);
+        let is_behind = |task: &usize| epoch.is_none_or(|epoch| passed[*task] < epoch);
+        (0..passed.len()).filter(is_behind).collect()
+    }
+
+    /// Asks the other hosts to save what their tasks have saved at a barrier that has left all tasks.
+    pub(crate) fn ask_to_save(&self, epoch: Epoch) {
+        if let Some(hosts) = &self.hosts {
+            hosts.ask_to_save(epoch);
+        }
+    }
+
+    /// The answers of the other hosts, in their order, if all have answered.
+    pub(super) fn saved(&self) -> Option<Vec<Answer>> {
+        self.hosts.as_ref().map_or(Some(Vec::new()), |hosts| hosts.saved())
+    }
+
+    /// On another host than the first: the next barrier at which this host is to save, if there is one.
+    pub(super) fn next_to_save(&self) -> Option<Epoch> {
+        self.hosts.as_ref()?.next_to_save()
+    }
+
+    /// On another host than the first: it has saved, or could not.
+    pub(crate) fn has_saved(&self, epoch: Epoch, saved: Answer) {
+        if let Some(hosts) = &self.hosts {
+            hosts.has_saved(epoch, saved);
+        }
+    }
+
+    /// Waits until there is what `look` looks for, which [`notify`](Self::notify) follows; `None` if the job is over first.
+    pub(super) fn wait_for<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
+        let mut over = lock(&self.over);
+        while !*over {
+            let found = look();
+            if found.is_some() {
+                return found;
+            }
             over = self.changed.wait(over).unwrap_or_else(PoisonError::into_inner);
         }
+        None
     }
 
     /// How the job ended.

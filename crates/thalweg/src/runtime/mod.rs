@@ -17,6 +17,7 @@ pub(crate) mod scheduler;
 pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};
 pub(crate) use description::{DescribedPart, Description};
+pub(crate) use hosts::Answer;
 pub(crate) use job::Job;
 pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
@@ -31,8 +32,10 @@ use crate::net::{Connections, HostId, Hosts, Links};
 use crate::sync::{AtomicU64, Ordering};
 use cell::Schedule;
 use scheduler::{Deterministic, Scheduler, ThreadPerTask, WorkStealing};
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 /// What a runtime needs from outside, and does not make itself.
 pub(crate) struct World {
@@ -239,17 +242,52 @@ impl Runtime {
     }
 
     /// Sends a barrier through a job; blocks until every task has passed it, or the job is over. Returns its number, which
-    /// is the greatest if the job is over, unless it has failed.
-    pub(crate) fn barrier(&self, job: &Arc<Job>) -> Result<Option<Epoch>> {
+    /// is the greatest if the job is over, unless it has failed. Sources read nothing behind the last barrier.
+    ///
+    /// Calls `late` when the barrier has not passed after `patience`, with the tasks of this host that it has not left, and again
+    /// after as long as that returns.
+    pub(crate) fn barrier(
+        &self,
+        job: &Arc<Job>,
+        is_last: bool,
+        mut patience: Duration,
+        mut late: impl FnMut(&[usize]) -> Duration,
+    ) -> Result<Option<Epoch>> {
         let mut epoch = Some(Epoch::LAST);
         if !job.is_over() {
             self.may_wait_for(job)?;
-            let barrier = job.ask_barrier();
+            let barrier = job.ask_barrier(is_last);
             self.scheduler.drive(&|| job.is_past(&barrier) || job.is_over());
-            job.wait_past(&barrier);
+            while !job.wait_past(&barrier, patience) {
+                // It may have passed meanwhile.
+                let behind = job.behind(&barrier);
+                if !behind.is_empty() {
+                    patience = late(&behind);
+                }
+            }
             epoch = barrier.epoch();
         }
         Ok(epoch.filter(|_| !job.signals().stopped()))
+    }
+
+    /// Waits for the answers of the other hosts that were asked to save, in their order; `None` if the job is over first.
+    pub(crate) fn wait_saved(&self, job: &Job) -> Option<Vec<Answer>> {
+        self.wait_for(job, || job.saved())
+    }
+
+    /// On another host than the first: waits for the next barrier at which this host is to save; `None` if the job is over.
+    pub(crate) fn wait_to_save(&self, job: &Job) -> Option<Epoch> {
+        self.wait_for(job, || job.next_to_save())
+    }
+
+    fn wait_for<T>(&self, job: &Job, look: impl Fn() -> Option<T>) -> Option<T> {
+        let found = RefCell::new(None);
+        self.scheduler.drive(&|| {
+            let mut found = found.borrow_mut();
+            *found = found.take().or_else(&look);
+            found.is_some() || job.is_over()
+        });
+        found.into_inner().or_else(|| job.wait_for(look))
     }
 
     /// Runs a job for so many steps of a scheduler that runs tasks on the calling thread, or until it is over.

@@ -140,6 +140,11 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.spilled
     }
 
+    /// The records, in the order in which they were pushed; `None` if some are on disk.
+    pub(crate) fn in_memory(&self) -> Option<&[T]> {
+        self.runs.is_empty().then_some(&self.records)
+    }
+
     /// Spills what is in memory, if the pool is over its budget. Called between batches; fails as
     /// [`push`](Self::push) does.
     pub(crate) fn give_way(&mut self) -> Result<()> {

@@ -20,6 +20,9 @@ pub(crate) trait Application: Send + Sync {
     /// Shows a warning to the person who runs the program.
     fn warn(&self, what: &str);
 
+    /// Tells the person who runs the program about a job.
+    fn tell(&self, what: &str);
+
     /// Called when a job has started. Dropping the result ends what this call started.
     fn started(&self, job: &Arc<RunningJob>) -> Result<Box<dyn Attendance>>;
 }

@@ -1,43 +1,79 @@
 //! Takes the checkpoints of a job, on a thread of its own.
+//!
+//! On several hosts, the first one does: it asks the others for the parts of their tasks, and writes the checkpoint when all
+//! parts are on the disk. What a host with parts but without a checkpoint has written counts for nothing.
+//!
+//! A job that is suspended is ended here, after a last checkpoint: behind its barrier, sources read nothing. If that checkpoint
+//! cannot be taken the job is cancelled, since the one who asked for it may not wait for another attempt.
 
 use super::running_job::RunningJob;
 use super::watch::Warnings;
-use crate::checkpoint::{Checkpoints, Store, Taken};
+use crate::checkpoint::{Checkpoints, Part, Storage, Store, Stored, Taken};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::sync::{Mutex, lock, park, spawn};
+use crate::metrics::show;
+use crate::net::{HostId, Hosts};
+use crate::sync::{Mutex, lock, spawn};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the thread looks whether the job is over, if nobody waits for it.
+/// How often the thread looks at the job's clock.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The kinds of sinks that run the program's code.
-const CALLED_AGAIN: [&str; 2] = ["for_each", "for_each_parallel"];
+/// A barrier is reported when it takes longer than so many intervals, and than this.
+const LATE_INTERVALS: u32 = 10;
+const LATE: Duration = Duration::from_secs(5);
+
+/// The kinds of sinks whose effects no checkpoint can take back, and what is said of them.
+const AT_LEAST_ONCE: [(&str, &str); 3] =
+    [("for_each", CALLED_AGAIN), ("for_each_parallel", CALLED_AGAIN), ("print", PRINTED_AGAIN)];
+
+const CALLED_AGAIN: &str = "what its closure does is done at least once, not exactly once: after a failure, it is called \
+                            again for the records since the last checkpoint";
+const PRINTED_AGAIN: &str = "records are printed at least once, not exactly once: after a failure, those since the last \
+                             checkpoint are printed again";
 
 /// Where a job's checkpoints are, before it has started.
-pub(super) struct Checkpointing {
+pub(crate) struct Checkpointing {
     writer: Arc<Writer>,
-    pub(super) checkpoints: Arc<Checkpoints>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
     interval: Duration,
+    dir: PathBuf,
+    /// The directory as the configuration names it.
+    named: PathBuf,
+    /// What is said at the start of a job that goes on from a checkpoint.
+    resumption: Option<String>,
 }
 
 /// Stores snapshots one after the other.
 struct Writer {
     store: Store,
-    /// The number of the last one; of the one that the job begins with at first, or 0.
-    last: Mutex<u64>,
+    host: HostId,
+    /// The number of the checkpoint that the job begins with, or 0.
+    first: u64,
+    written: Mutex<Written>,
+    warnings: Warnings,
+}
+
+/// How far the checkpoints of a job are.
+struct Written {
+    /// The number of the last one, whether or not it could be written.
+    last: u64,
+    /// The number of the last one that is complete, or 0.
+    complete: u64,
+    /// Whether the last one was taken at the end of all tasks: none follows.
+    ended: bool,
 }
 
 /// The thread that takes checkpoints.
 pub(super) struct Checkpointer(JoinHandle<()>);
 
-/// The directories in which this process has had the checkpoints of a job.
-static USED: LazyLock<Mutex<BTreeSet<PathBuf>>> = LazyLock::new(Mutex::default);
+/// The directories in which hosts of this process have had the checkpoints of a job.
+static USED: LazyLock<Mutex<BTreeSet<(PathBuf, HostId)>>> = LazyLock::new(Mutex::default);
 
 impl Checkpointing {
     /// Reads the newest checkpoint, if there is one.
@@ -46,106 +82,335 @@ impl Checkpointing {
     ///
     /// If the directory cannot be used, if this process has had a job with checkpoints in it before, or if none of the
     /// checkpoints in it can be read.
-    pub(super) fn open(config: &CheckpointConfig, warnings: &Warnings) -> Result<Self> {
+    pub(super) fn open(
+        config: &CheckpointConfig,
+        hosts: &Hosts,
+        warnings: &Warnings,
+    ) -> Result<Self> {
         let dir = Store::directory(&config.dir)?;
-        if lock(&USED).contains(&dir) {
+        let host = hosts.me();
+        if lock(&USED).contains(&(dir.clone(), host)) {
             let what = "this program has had a job with checkpoints in this directory already: a second one \
                         could not be told from it when the program is run again; give it a directory of its own";
             let place = Place::File(config.dir.clone());
             return Err(Error::new(ErrorKind::Plan, what).at(place));
         }
-        let store = Store::open(&dir)?;
-        lock(&USED).insert(dir);
-        let (snapshot, last) = match store.newest()? {
-            None => (None, 0),
+        let opened = Self::open_again(config, hosts, warnings)?;
+        lock(&USED).insert((dir, host));
+        Ok(opened)
+    }
+
+    /// As [`open`](Self::open), for tests of jobs, which run a job more than once in one process.
+    pub(super) fn open_again(
+        config: &CheckpointConfig,
+        hosts: &Hosts,
+        warnings: &Warnings,
+    ) -> Result<Self> {
+        let dir = Store::directory(&config.dir)?;
+        let host = hosts.me();
+        let store = match host {
+            _ if hosts.count() == 1 => Store::open(&dir)?,
+            HostId::FIRST => Store::open_first(&dir)?,
+            _ => Store::join(&dir),
+        };
+        let (snapshot, first, resumption) = match store.newest()? {
+            None => (None, 0, None),
             Some(stored) => {
+                let resumption = resumption(&stored, &config.dir);
                 for error in stored.skipped {
                     warnings.of_checkpoint(&format!(
                         "the job begins with checkpoint {}, as a newer one cannot be read: {error}",
                         stored.number
                     ));
                 }
-                (Some(stored.snapshot), stored.number)
+                (Some(stored.snapshot), stored.number, Some(resumption))
             }
         };
-        let writer = Arc::new(Writer { store, last: Mutex::new(last) });
-        let (at_end, warned) = (Arc::clone(&writer), warnings.clone());
-        // Files get their names one after the other: if the process dies in between, another one must know that all
-        // of them were complete.
-        let at_end = move |taken: Result<Taken>| {
-            if let Err(error) = taken.and_then(|taken| at_end.write(taken)) {
-                warned.of_checkpoint(&error.to_string());
-            }
-        };
-        let checkpoints = Checkpoints::new(snapshot, Some(Box::new(at_end)));
-        Ok(Self { writer, checkpoints, interval: config.interval })
+        let written = Mutex::new(Written { last: first, complete: first, ended: false });
+        let writer = Arc::new(Writer { store, host, first, written, warnings: warnings.clone() });
+        let storage = Arc::clone(&writer) as _;
+        let checkpoints = Checkpoints::of_directory(Some(&dir), snapshot, Some(storage));
+        let (interval, named) = (config.interval, config.dir.clone());
+        Ok(Self { writer, checkpoints, interval, dir, named, resumption })
     }
 
     /// The job could not be started: its directory may be that of another one.
-    pub(super) fn forget(config: &CheckpointConfig) {
-        if let Ok(dir) = Store::directory(&config.dir) {
-            lock(&USED).remove(&dir);
-        }
+    pub(super) fn forget(self) {
+        lock(&USED).remove(&(self.dir, self.writer.host));
     }
 
     /// Takes checkpoints of the job until it is over; then removes them if it has ended well, since nothing is left to be
     /// done. What keeps one from being taken is a warning, and the job goes on.
     pub(super) fn start(self, job: &Arc<RunningJob>, warnings: Warnings) -> Result<Checkpointer> {
-        let operators = &job.launched().plan.operators;
-        for op in operators.iter().filter(|op| CALLED_AGAIN.contains(&&*op.kind)) {
-            let what = "what its closure does is done at least once, not exactly once: after a failure, it is \
-                        called again for the records since the last checkpoint";
-            warnings.of_checkpoint(&format!("{}: {what}", op.label()));
+        if self.writer.host == HostId::FIRST {
+            if let Some(resumption) = &self.resumption {
+                warnings.of_recovery(resumption);
+            }
+            for op in &job.launched().plan.operators {
+                if let Some((_, what)) = AT_LEAST_ONCE.iter().find(|(kind, _)| *kind == op.kind) {
+                    warnings.of_checkpoint(&format!("{}: {what}", op.label()));
+                }
+            }
         }
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
-            let Self { writer, interval, .. } = self;
-            let mut next = job.now().saturating_add(nanos(interval));
-            while !job.is_over() {
-                park(LOOK.min(interval));
-                if job.now() < next {
-                    continue;
-                }
-                match take(&job, &writer) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => warnings.of_checkpoint(&error.to_string()),
-                }
-                next = job.now().saturating_add(nanos(interval));
+            match self.writer.host {
+                HostId::FIRST => self.take_all(&job, &warnings),
+                _ => self.save_parts(&job),
             }
             job.wait();
-            if job.has_succeeded() {
-                writer.store.clear();
+            let store = &self.writer.store;
+            if self.writer.host == HostId::FIRST
+                && job.has_succeeded()
+                && let Err(error) = store.clear()
+            {
+                warnings.of_checkpoint(&format!(
+                    "{error}; the job has ended well, and run again, it would go on from there: remove the checkpoints with \
+                     `thalweg checkpoint rm --all {}`",
+                    store.dir().display()
+                ));
             }
         })?;
         Ok(Checkpointer(thread))
     }
+
+    /// Takes checkpoints until the job is over. One that is to be suspended is ended after the next.
+    fn take_all(&self, job: &RunningJob, warnings: &Warnings) {
+        let mut failure = Failure::default();
+        let mut lateness = Lateness::new(self.interval);
+        let mut next = job.now().saturating_add(nanos(self.interval));
+        while !job.is_over() {
+            if let Some(why) = job.launched().job.wait_suspended(LOOK.min(self.interval)) {
+                let taken = self.take(job, true, &mut lateness, warnings);
+                if let Some(end) = self.suspended(why, taken) {
+                    job.launched().job.fail(end);
+                }
+                return;
+            }
+            if job.now() < next {
+                continue;
+            }
+            match self.take(job, false, &mut lateness, warnings) {
+                Ok(true) => failure.over(warnings),
+                Ok(false) => break,
+                Err(error) => failure.report(&error, warnings),
+            }
+            next = job.now().saturating_add(nanos(self.interval));
+        }
+    }
+
+    /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself.
+    fn suspended(&self, why: &str, taken: Result<bool>) -> Option<Error> {
+        let onward = |age: &str| {
+            let (number, dir) = (lock(&self.writer.written).complete, self.named.display());
+            format!("it goes on from checkpoint {number} of {dir}{age} when it is started again")
+        };
+        match taken {
+            Ok(true) => Some(Error::new(ErrorKind::Suspended, format!("{why}: {}", onward("")))),
+            Ok(false) => None,
+            Err(cause) => {
+                let onward = match self.writer.age() {
+                    Some(age) => onward(&age.map_or_else(String::new, old)),
+                    None => "it begins anew when it is started again".to_owned(),
+                };
+                let what = format!("{why}, but no last checkpoint could be taken: {onward}");
+                Some(Error::new(ErrorKind::Cancelled, what).caused_by(cause))
+            }
+        }
+    }
+
+    /// Takes a checkpoint, behind which sources read nothing if it is the last one; returns whether the job goes on.
+    fn take(
+        &self,
+        job: &RunningJob,
+        is_last: bool,
+        lateness: &mut Lateness,
+        warnings: &Warnings,
+    ) -> Result<bool> {
+        let began = job.now();
+        let epoch = job.barrier_watched(is_last, lateness.patience, |operators| {
+            warnings.of_checkpoint(&lateness.report(operators));
+            lateness.patience / 2
+        })?;
+        lateness.passed_after(Duration::from_nanos(job.now().saturating_sub(began)));
+        let Some(epoch) = epoch.filter(|_| !job.is_over()) else { return Ok(false) };
+        // Also if this host cannot save: what the others have saved must not pile up there.
+        job.launched().job.ask_to_save(epoch);
+        let taken = job.taken(epoch);
+        let Some(answers) = job.wait_saved() else { return Ok(false) };
+        let (mut parts, mut refused) = (Vec::new(), Ok(true));
+        for answer in answers {
+            let part = answer.and_then(|part| part.map(|part| Part::read(&part)).transpose());
+            match part {
+                Ok(Some(part)) => parts.push(part),
+                // It is drained.
+                Ok(None) => refused = refused.and(Ok(false)),
+                Err(error) => refused = refused.and(Err(error)),
+            }
+        }
+        let written = match (taken, refused) {
+            (Ok(Some(taken)), Ok(true)) => self.writer.write(taken, parts.clone(), false),
+            (Ok(None), _) => Ok(false),
+            (Ok(Some(_)), refused) => refused,
+            (Err(error), _) => Err(error),
+        };
+        if !matches!(written, Ok(true)) {
+            // Otherwise they would pile up as long as there is no checkpoint.
+            self.writer.store.remove_parts(parts);
+        }
+        written
+    }
+
+    /// For tests of jobs, on the thread of the program: takes a checkpoint, and returns whether the job goes on. On another host
+    /// than the first, writes its parts until the job is over.
+    pub(super) fn take_now(&self, job: &RunningJob, warnings: &Warnings) -> Result<bool> {
+        if self.writer.host == HostId::FIRST {
+            return self.take(job, false, &mut Lateness::new(self.interval), warnings);
+        }
+        self.save_parts(job);
+        Ok(false)
+    }
+
+    /// On another host than the first: writes the parts that it asks for, until the job is over.
+    fn save_parts(&self, job: &RunningJob) {
+        while let Some(epoch) = job.wait_to_save() {
+            let taken = job.taken(epoch);
+            let part = taken
+                .and_then(|taken| taken.map(|taken| self.writer.write_part(taken)).transpose());
+            if job.is_over() {
+                // The first host may have removed the others before.
+                self.writer.store.remove_parts(part.ok().flatten().into_iter().collect());
+                return;
+            }
+            let report = part.map(|part| part.map(|part| part.report()));
+            job.launched().job.has_saved(epoch, report);
+        }
+    }
 }
 
-/// Takes a checkpoint; returns whether the job goes on.
-fn take(job: &RunningJob, writer: &Writer) -> Result<bool> {
-    let Some(taken) = job.snapshot()? else { return Ok(false) };
-    if job.is_over() {
-        return Ok(false);
+/// When a barrier is reported that does not pass: at doubled times, so that a job whose barriers are always slow says it a
+/// few times only.
+struct Lateness {
+    usual: Duration,
+    patience: Duration,
+}
+
+impl Lateness {
+    fn new(interval: Duration) -> Self {
+        let usual = interval.saturating_mul(LATE_INTERVALS).max(LATE);
+        Self { usual, patience: usual }
     }
-    writer.write(taken)?;
-    Ok(true)
+
+    /// The warning about a barrier that waits at these operators.
+    fn report(&mut self, operators: &str) -> String {
+        let waited = show::span(self.patience);
+        self.patience = self.patience.saturating_mul(2);
+        format!(
+            "{operators}: the barrier of a checkpoint has not passed for {waited}, and until it does, there is no newer \
+             checkpoint: an iterator, a closure or a sink blocks there or behind it, or partitions wait for one another \
+             because of `aligned` watermarks"
+        )
+    }
+
+    /// A barrier has passed.
+    fn passed_after(&mut self, waited: Duration) {
+        if waited < self.usual {
+            self.patience = self.usual;
+        }
+    }
+}
+
+/// The line from which checkpoint a job goes on.
+fn resumption(stored: &Stored, dir: &Path) -> String {
+    let Stored { number, bytes, age, .. } = stored;
+    let age = age.map_or_else(String::new, old);
+    let size = show::bytes(*bytes);
+    format!("the job goes on from checkpoint {number} of {}{age}, {size}", dir.display())
+}
+
+/// How old a checkpoint is, in a line about it.
+fn old(age: Duration) -> String {
+    format!(", {} old", show::span(age))
+}
+
+/// What keeps checkpoints from being taken, by the kind of the error and its operator: it is reported once.
+#[derive(Default)]
+struct Failure(Option<(ErrorKind, Option<String>)>);
+
+impl Failure {
+    fn report(&mut self, error: &Error, warnings: &Warnings) {
+        let now = Some((error.kind(), error.operator().map(str::to_owned)));
+        if self.0 != now {
+            warnings.of_checkpoint(&format!("{error}; the job goes on, and tries again"));
+        }
+        self.0 = now;
+    }
+
+    /// A checkpoint was taken.
+    fn over(&mut self, warnings: &Warnings) {
+        if self.0.take().is_some() {
+            warnings.of_recovery("checkpoints are taken again");
+        }
+    }
 }
 
 impl Writer {
-    fn write(&self, Taken { snapshot, syncs }: Taken) -> Result<()> {
-        let mut last = lock(&self.last);
+    /// Writes a checkpoint, unless the last one was written; returns whether it was.
+    fn write(&self, taken: Taken, parts: Vec<Part>, ended: bool) -> Result<bool> {
+        let Taken { snapshot, syncs } = taken;
+        let mut written = lock(&self.written);
+        if written.ended {
+            return Ok(false);
+        }
         syncs.into_iter().try_for_each(|sync| sync())?;
         // Also if it fails: a number is never used twice.
-        *last += 1;
-        self.store.write(*last, &snapshot)
+        written.last += 1;
+        self.store.write(written.last, &snapshot, parts)?;
+        (written.complete, written.ended) = (written.last, ended);
+        Ok(true)
+    }
+
+    /// The age of the newest checkpoint, where that is known; `None` if there is no checkpoint.
+    fn age(&self) -> Option<Option<Duration>> {
+        self.store.age(lock(&self.written).complete)
+    }
+
+    fn write_part(&self, Taken { snapshot, syncs }: Taken) -> Result<Part> {
+        syncs.into_iter().try_for_each(|sync| sync())?;
+        self.store.write_part(self.host, &snapshot)
+    }
+}
+
+impl Storage for Writer {
+    /// Files get their names one after the other: if the process dies in between, another one must know that all of them
+    /// were complete.
+    fn store_last(&self, taken: Result<Taken>, parts: Vec<Part>) {
+        if let Err(error) = taken.and_then(|taken| self.write(taken, parts, true)) {
+            self.warnings.of_checkpoint(&error.to_string());
+        }
+    }
+
+    fn store_last_part(&self, taken: Result<Taken>) -> Option<Part> {
+        let part = taken.and_then(|taken| self.write_part(taken));
+        part.inspect_err(|error| self.warnings.of_checkpoint(&error.to_string())).ok()
+    }
+
+    fn number(&self) -> u64 {
+        self.first
+    }
+
+    fn proof(&self) -> Option<String> {
+        self.store.proof()
+    }
+
+    fn check_proof(&self, proof: &str) -> Result<()> {
+        self.store.check_proof(proof)
     }
 }
 
 impl Checkpointer {
     /// Waits until the thread has ended; the job is over.
     pub(super) fn end(self) {
-        self.0.thread().unpark();
         let _ = self.0.join();
     }
 }

@@ -7,7 +7,7 @@ use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
 use crate::checkpoint::Checkpoints;
-use crate::config::{Config, HostConfig};
+use crate::config::{CheckpointConfig, Config, HostConfig};
 use crate::data::Portable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, TasksOf};
@@ -20,6 +20,7 @@ use crate::plan::{
 use crate::runtime::{Cluster, JobNumbers, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Begins streams, and runs the jobs that they make up.
@@ -224,23 +225,17 @@ impl Environment {
             }
         }
         let warnings = self.warnings();
-        let stored = match (checkpoints, &self.config().checkpoints) {
-            // On several hosts all of them must refuse the job, which the launch does.
-            (None, Some(_)) if self.hosts_if_several().is_some() => None,
-            (None, Some(config)) => Some(Checkpointing::open(config, &warnings)?),
-            _ => None,
-        };
-        let refused = Checkpoints::new(None, None);
-        let checkpoints = match (checkpoints, &stored, &self.config().checkpoints) {
-            (Some(checkpoints), ..) => Some(checkpoints),
-            (None, Some(stored), _) => Some(&stored.checkpoints),
-            (None, None, Some(_)) => Some(&refused),
-            (None, None, None) => None,
+        let mut stored = None;
+        // If they cannot be used, the launch fails by it, so that other hosts end too.
+        let checkpoints = match (checkpoints, &self.config().checkpoints) {
+            (None, Some(config)) => Checkpointing::open(config, &self.runtime.hosts, &warnings)
+                .map(|opened| Some(Arc::clone(&stored.insert(opened).checkpoints))),
+            (given, _) => Ok(given.cloned()),
         };
         let launched = launch(builder, &self.runtime, &self.numbers, checkpoints);
         let launched = launched.inspect_err(|_| {
-            if let (Some(_), Some(config)) = (&stored, &self.config().checkpoints) {
-                Checkpointing::forget(config);
+            if let Some(stored) = stored.take() {
+                stored.forget();
             }
         })?;
         let running = RunningJob::new(launched, Arc::clone(&self.runtime));
@@ -259,6 +254,12 @@ impl Environment {
                 Err(error)
             }
         }
+    }
+
+    /// The checkpoints in a directory, for tests of jobs, which take them themselves: see [`JobHandle::take_checkpoint`].
+    pub(crate) fn checkpoints_in(&self, dir: &Path) -> Result<Checkpointing> {
+        let config = CheckpointConfig::new(dir);
+        Checkpointing::open_again(&config, &self.runtime.hosts, &self.warnings())
     }
 
     /// The memory that its jobs share.

@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use super::Environment;
 use super::application::Attendance;
-use super::checkpointing::Checkpointer;
+use super::checkpointing::{Checkpointer, Checkpointing};
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use crate::checkpoint::Taken;
@@ -15,6 +15,8 @@ use std::sync::{Arc, Weak};
 
 /// The error message of a job that the program has cancelled.
 const CANCELLED: &str = "the job was cancelled";
+/// How the error message of a job begins that the program has suspended.
+const SUSPENDED: &str = "the job was suspended";
 
 /// A job that runs or has ended.
 ///
@@ -126,6 +128,47 @@ impl JobHandle {
         self.running.launched.job.drain();
     }
 
+    /// Takes a checkpoint now, whatever the interval is, and ends the job when it is complete: run again, the job goes on
+    /// from there. Returns at once; [`wait`](Self::wait) gives an error of kind
+    /// [`Suspended`](crate::ErrorKind::Suspended) then, which names the checkpoint. Flink calls this "stop with savepoint".
+    ///
+    /// Unlike with [`drain`](Self::drain), nothing is worked through to its end: sources read nothing behind that
+    /// checkpoint, windows that are open stay open, and files stay hidden, as after [`cancel`](Self::cancel). So closures
+    /// of sinks are not called again for records that they have had, but for what timers and windows of the clock have
+    /// emitted in the last moment.
+    ///
+    /// If the checkpoint cannot be taken, the job is cancelled, and the message of the error says why, and from which
+    /// checkpoint the job goes on instead, and how old that is. As long as a barrier does not pass, a job that is suspended
+    /// goes on; `cancel` ends it at once then. A job whose tasks have all ended before, or that is drained, ends as it would
+    /// have. On several hosts, it is suspended on all of them.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`Config`](crate::ErrorKind::Config) if the job has no [checkpoints](crate::config::CheckpointConfig); it goes
+    /// on.
+    ///
+    /// ```
+    /// use thalweg::config::{CheckpointConfig, Config};
+    /// use thalweg::{Environment, ErrorKind};
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let folder = dir.path();
+    /// let mut config = Config::default();
+    /// config.checkpoints = Some(CheckpointConfig::new(folder.join("saved")));
+    /// let env = Environment::with_config(config);
+    /// env.generate(1e5, Some).map(|n| n.to_string()).write_lines(folder.join("numbers.txt"));
+    /// let job = env.start()?;
+    /// job.suspend()?;
+    /// let error = job.wait().unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Suspended);
+    /// assert!(error.message().starts_with("the job was suspended: it goes on from checkpoint "), "{error}");
+    /// assert!(!folder.join("numbers.txt").exists());
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn suspend(&self) -> Result<()> {
+        self.running.suspend(SUSPENDED)
+    }
+
     /// A handle that ends the job without waiting for it, for use in the handler of a signal, for example.
     pub fn control(&self) -> JobControl {
         JobControl { running: Arc::downgrade(&self.running) }
@@ -164,17 +207,23 @@ impl JobHandle {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<()> {
-        self.running.runtime.barrier(&self.running.launched.job).map(drop)
+        self.running.barrier().map(drop)
     }
 
-    /// Sends a barrier through the job, and returns what its tasks have saved; `None` if the job has failed, or has no
-    /// checkpoints.
+    /// Sends a barrier through the job, and returns what the tasks of this host have saved; `None` if the job has failed, is
+    /// drained, or has no checkpoints.
     ///
     /// # Errors
     ///
     /// If an operator could not save what it remembers.
     pub(crate) fn snapshot(&self) -> Result<Option<Taken>> {
-        self.running.snapshot()
+        self.running.barrier()?.map_or(Ok(None), |epoch| self.running.taken(epoch))
+    }
+
+    /// On the first host, takes a checkpoint, and returns whether the job goes on; on another one, saves its parts of
+    /// checkpoints until the job is over.
+    pub(crate) fn take_checkpoint(&self, checkpoints: &Checkpointing) -> Result<bool> {
+        checkpoints.take_now(&self.running, &self.warnings)
     }
 
     /// Runs the job for so many steps of a scheduler that runs tasks on the calling thread, or until it is over.
@@ -240,6 +289,29 @@ impl JobControl {
         if let Some(running) = self.running.upgrade() {
             running.launched.job.drain();
         }
+    }
+
+    /// Takes a checkpoint, and ends the job: see [`JobHandle::suspend`].
+    ///
+    /// # Errors
+    ///
+    /// If the job runs and has no checkpoints.
+    ///
+    /// ```
+    /// use thalweg::{Environment, ErrorKind};
+    ///
+    /// let env = Environment::new();
+    /// env.generate(1e5, Some).for_each(drop);
+    /// let job = env.start()?;
+    /// let control = job.control();
+    /// assert_eq!(control.suspend().unwrap_err().kind(), ErrorKind::Config);
+    /// control.drain();
+    /// job.wait()?;
+    /// control.suspend()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn suspend(&self) -> Result<()> {
+        self.running.upgrade().map_or(Ok(()), |running| running.suspend(SUSPENDED))
     }
 
     /// Ends the job without a result: see [`JobHandle::cancel`].

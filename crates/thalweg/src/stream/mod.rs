@@ -16,6 +16,7 @@ mod watch;
 
 pub use boxed::Boxed;
 pub use chain::{Chain, Received};
+pub(crate) use checkpointing::Checkpointing;
 pub use environment::Environment;
 pub use job::{JobControl, JobHandle};
 pub(crate) use source::Produced;

@@ -2,10 +2,11 @@
 
 use crate::checkpoint::Taken;
 use crate::clock::Nanos;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::Epoch;
 use crate::metrics::Stats;
 use crate::plan::Launched;
-use crate::runtime::Runtime;
+use crate::runtime::{Answer, Runtime};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,18 +49,73 @@ impl RunningJob {
         self.launched.job.signals().is_done()
     }
 
-    /// Sends a barrier through the job, and returns what its tasks have saved; `None` if the job has failed, or has no
-    /// checkpoints.
+    /// Sends a barrier through the job, on all hosts; returns its number when it has left every task, `None` if the job has
+    /// failed.
+    pub(super) fn barrier(&self) -> Result<Option<Epoch>> {
+        self.barrier_watched(false, Duration::MAX, |_| Duration::MAX)
+    }
+
+    /// As [`barrier`](Self::barrier), and sources read nothing behind the last one; calls `late` when the barrier has not passed after `patience`, with the operators of this
+    /// host at which it waits, and again after as long as that returns.
+    pub(super) fn barrier_watched(
+        &self,
+        is_last: bool,
+        patience: Duration,
+        mut late: impl FnMut(&str) -> Duration,
+    ) -> Result<Option<Epoch>> {
+        let late = |tasks: &[usize]| late(&self.launched.where_a_barrier_waits(tasks));
+        self.runtime.barrier(&self.launched.job, is_last, patience, late)
+    }
+
+    /// Whether the job has checkpoints that another run can go on from.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        self.launched
+            .checkpoints
+            .as_ref()
+            .is_some_and(|checkpoints| checkpoints.storage().is_some())
+    }
+
+    /// Requests a last checkpoint, with which the job ends; `why` is how the message of its error begins.
+    ///
+    /// # Errors
+    ///
+    /// If the job has no checkpoints.
+    pub(crate) fn suspend(&self, why: &str) -> Result<()> {
+        if !self.has_checkpoints() {
+            let what = "the job has no checkpoints, so it cannot be suspended: set `checkpoints` of its `Config`, or \
+                        `--checkpoint DIR`";
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        self.launched.job.suspend(why);
+        Ok(())
+    }
+
+    /// What the tasks of this host have saved at a barrier; `None` if the job is drained, or has no checkpoints.
     ///
     /// # Errors
     ///
     /// If an operator could not save what it remembers.
-    pub(super) fn snapshot(&self) -> Result<Option<Taken>> {
+    pub(super) fn taken(&self, epoch: Epoch) -> Result<Option<Taken>> {
         let Launched { job, checkpoints, .. } = &self.launched;
-        let Some(checkpoints) = checkpoints else { return Ok(None) };
-        let taken = self.runtime.barrier(job)?.map(|epoch| checkpoints.take(epoch)).transpose()?;
-        // A source that is drained ends before its input does, and operators have given results of a part of it.
-        Ok(taken.filter(|_| !job.signals().draining()))
+        let torn = job.signals().torn(epoch);
+        let taken = checkpoints.as_ref().map(|checkpoints| checkpoints.take(epoch)).transpose()?;
+        if let Some(operator) = torn.filter(|_| checkpoints.is_some()) {
+            let what = "no checkpoint: the first round of a loop has begun, and a stream from outside the loop has not ended";
+            return Err(Error::new(ErrorKind::Plan, what).in_operator(&*operator));
+        }
+        // A source that is drained ends before its input does, and operators have given results of a part of it. An operator
+        // that has failed has lost a record.
+        Ok(taken.filter(|_| !job.signals().draining() && !job.signals().stopped()))
+    }
+
+    /// As [`Runtime::wait_saved`].
+    pub(super) fn wait_saved(&self) -> Option<Vec<Answer>> {
+        self.runtime.wait_saved(&self.launched.job)
+    }
+
+    /// As [`Runtime::wait_to_save`].
+    pub(super) fn wait_to_save(&self) -> Option<Epoch> {
+        self.runtime.wait_to_save(&self.launched.job)
     }
 
     /// Like [`stats`](Self::stats), but waits at most about this long for a task to end its turn.

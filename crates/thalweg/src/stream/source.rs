@@ -168,6 +168,11 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             self.head.send(Event::Barrier(self.epoch), &mut self.next);
             return None;
         }
+        // The job is suspended here: nothing follows, not even the end, which would be worked through for nothing. A job that is
+        // drained ends well.
+        if !self.stopped && self.op.signals().is_last_barrier(self.epoch) {
+            return Some(self.head.rest(&mut self.next, turn));
+        }
         // Not together with the last batch: an operator may still have pending output of it.
         if self.exhausted {
             self.source.save(Event::End);

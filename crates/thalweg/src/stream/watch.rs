@@ -2,14 +2,14 @@
 //! tasks that block. At its end: records that were dropped as late.
 //!
 //! The library prints nothing: warnings are events of the facade `log`, without effect where the program has
-//! installed no logger. An application prints them too.
+//! installed no logger. An application prints them too. Beside warnings, there is the line from which checkpoint a job goes on.
 
 use super::application::Application;
 use super::running_job::RunningJob;
 use crate::error::Result;
 use crate::metrics::{ReportedStalls, Stats, blocked, losses, stalls};
 use crate::sync::spawn;
-use log::{Level, log_enabled, warn};
+use log::{Level, info, log_enabled, warn};
 use std::collections::BTreeSet;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ const STALLS: &str = "thalweg::stalls";
 /// The log target of warnings about dropped records.
 const LATE: &str = "thalweg::late";
 
-/// The log target of warnings about checkpoints.
+/// The log target of what is said about checkpoints.
 const CHECKPOINTS: &str = "thalweg::checkpoints";
 
 /// The kinds of operators that may stall.
@@ -55,6 +55,14 @@ impl Warnings {
     /// Warns of a checkpoint that could not be taken, or read.
     pub(super) fn of_checkpoint(&self, what: &str) {
         self.warn(CHECKPOINTS, what);
+    }
+
+    /// Says what is good about checkpoints: no warning.
+    pub(super) fn of_recovery(&self, what: &str) {
+        info!(target: CHECKPOINTS, "{what}");
+        if let Some(application) = &self.0 {
+            application.tell(what);
+        }
     }
 
     /// Warns of the late records that a job has dropped; called at its end.

@@ -34,6 +34,13 @@ pub struct ReplayWriter<D: Data, T: Time> {
     writer: Option<SpillWriter<(D, T)>>,
 }
 
+impl<D: Data, T: Time> ReplayBuffer<D, T> {
+    /// The records; `None` if some are on disk.
+    pub(crate) fn in_memory(&self) -> Option<impl Iterator<Item = &(D, T)>> {
+        self.file.is_none().then(|| self.runs.iter().flatten())
+    }
+}
+
 impl<D: Data, T: Time> ReplayWriter<D, T> {
     /// The number of records in a run.
     const RECORDS: usize = {
@@ -61,6 +68,11 @@ impl<D: Data, T: Time> ReplayWriter<D, T> {
 
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// The records so far; `None` if some are on disk.
+    pub(crate) fn in_memory(&self) -> Option<impl Iterator<Item = &(D, T)>> {
+        self.writer.is_none().then(|| self.runs.iter().flatten())
     }
 
     #[inline(always)]

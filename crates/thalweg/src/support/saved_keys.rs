@@ -26,10 +26,10 @@ pub(crate) fn restore_keys<K: Key + ?Sized, V: Data>(
     mut take: impl FnMut(u64, &K, V) -> Result<()>,
 ) -> Result<()> {
     let mut arena = K::Arena::default();
-    handle.restore_encoded(|hash, bytes| {
+    handle.restore_encoded(|bytes| {
         let key = K::decode_slot(bytes, &mut arena)?;
         let value = V::decode(bytes)?;
-        let taken = K::view(&key, &arena, |key| take(hash, key, value));
+        let taken = K::view(&key, &arena, |key| take(K::hash(key.probe()), key, value));
         drop(key);
         K::clear_arena(&mut arena);
         Ok::<_, DecodeError>(taken)

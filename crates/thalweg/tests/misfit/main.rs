@@ -10,6 +10,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 
 fn main() -> ExitCode {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
@@ -20,23 +22,36 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let name =
+        |case: &Path| case.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+    let mut cases = cases();
+    cases.retain(|case| wanted.as_ref().is_none_or(|wanted| name(case).contains(wanted)));
     let (mut passed, mut failed) = (0, 0);
-    for case in cases() {
-        let name = case.file_stem().expect("a file has a name").to_string_lossy();
-        if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
-            continue;
+    // The compiler uses one core for a case.
+    let (next, results) = (AtomicUsize::new(0), channel());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let (cases, library, next, result) = (&cases, &library, &next, results.0.clone());
+            scope.spawn(move || {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let _ = result.send((case, check(case, library)));
+                }
+            });
         }
-        match check(&case, &library) {
-            Ok(()) => {
-                passed += 1;
-                println!("test {name} ... ok");
-            }
-            Err(fault) => {
-                failed += 1;
-                println!("test {name} ... FAILED\n{fault}");
+        drop(results.0);
+        for (case, result) in results.1 {
+            match result {
+                Ok(()) => {
+                    passed += 1;
+                    println!("test {} ... ok", name(case));
+                }
+                Err(fault) => {
+                    failed += 1;
+                    println!("test {} ... FAILED\n{fault}", name(case));
+                }
             }
         }
-    }
+    });
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

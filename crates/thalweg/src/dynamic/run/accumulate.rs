@@ -104,6 +104,12 @@ impl Program {
         matches!(self.parts.as_slice(), [part] if part.step.function == AggregateFunction::Count)
     }
 
+    /// As in `(count, sum)`.
+    fn name(&self) -> String {
+        let functions = self.parts.iter().map(|part| format!("{:?}", part.step.function));
+        format!("({})", functions.collect::<Vec<_>>().join(", ").to_lowercase())
+    }
+
     fn start(&self, words: &mut [u64]) {
         for part in &self.parts {
             if part.step.function == AggregateFunction::Min && !part.is_text() {
@@ -320,6 +326,10 @@ impl<K: Key + ?Sized> Aggregate<Keyed<K>> for InWords {
     fn finish(&self, state: [u64; WORDS]) -> [u64; WORDS] {
         state
     }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
 }
 
 impl<K: Key + ?Sized> Combine<Keyed<K>> for InWords {
@@ -349,6 +359,10 @@ impl<K: Key + ?Sized> Aggregate<Keyed<K>> for InLarge {
 
     fn finish(&self, state: Large) -> Large {
         state
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
     }
 }
 

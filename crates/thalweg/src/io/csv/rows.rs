@@ -124,7 +124,7 @@ impl<R: ReadRow<N>, const N: usize> SourceFactory for CsvRows<R, N> {
             let what = "a delimiter, quote or escape beyond ASCII would be a part of a character";
             return Err(Error::new(ErrorKind::Config, what));
         }
-        let queue = self.inputs.open_saved(cx)?;
+        let queue = self.inputs.open(cx)?;
         Ok(RowSource {
             total: queue.total(),
             queue,
@@ -227,7 +227,8 @@ impl<R: ReadRow<N>, const N: usize> Source for RowSource<R, N> {
 
     fn save(&mut self, event: Event) {
         let reading = self.blocks.as_ref().zip(self.reading.as_ref());
-        self.queue.save(event, reading.map(|(blocks, (_, split, _))| (*split, blocks.position())));
+        let reading = reading.map(|(blocks, (_, split, _))| (*split, blocks.position()));
+        self.queue.save(event, Ok(reading));
     }
 
     fn records(&self) -> u64 {

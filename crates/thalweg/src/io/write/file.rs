@@ -11,6 +11,10 @@
 //! checks whether its file still exists, and starts again with another name if not. Names are never reused, so a file
 //! under this name is the file that was locked.
 //!
+//! A job with checkpoints that is interrupted leaves its hidden files for its next run. So their names end with a hash of
+//! the directory of its checkpoints, and with `.thalweg-kept`: only jobs with the same directory, which begin anew or have no
+//! need of them, remove them.
+//!
 //! On a file system without locks, left-overs stay. Machines that share a directory must see each other's locks, as
 //! they do on NFS with its default mount options.
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
@@ -36,13 +40,16 @@ pub(super) struct NewFile {
     hidden: TempPath,
     /// Locked, if the file system has locks. Shared with those that bring it to the disk.
     file: Arc<File>,
+    /// The length to which it is cut before anything is written: not before the job runs, since it may be refused.
+    cut_to: Option<u64>,
     buffer: Vec<u8>,
 }
 
 /// Bytes written at a time.
 const BUFFER: usize = 128 << 10;
-/// The suffix of the names of hidden files.
+/// The suffixes of the names of hidden files: of jobs without checkpoints, and with them.
 const SUFFIX: &str = ".thalweg-part";
+const KEPT_SUFFIX: &str = ".thalweg-kept";
 /// The number of random characters in the name of a hidden file: enough that no name occurs twice.
 const RANDOM: usize = 12;
 /// The most bytes of the target's name that are copied into the name of its hidden file: with the rest, they stay
@@ -52,12 +59,12 @@ const TAKEN_OVER: usize = 200;
 impl NewFile {
     /// Creates the file under its hidden name, so that errors of its creation are known before there is anything to
     /// write. Removes left-overs of killed jobs for the same file.
-    pub(super) fn create(path: &Path, op: &Op, claims: Claims) -> Result<Self> {
+    pub(super) fn create(path: &Path, op: &Op, claims: Claims, owner: Owner) -> Result<Self> {
         let target = resolve(path)?;
         claim(path, &target, op, claims)?;
         let prefix = hidden_prefix(&target);
-        sweep(directory(&target), |name| is_hidden_file_of(name, &prefix));
-        Self::begin(path, target, &prefix)
+        claims.sweep(directory(&target), owner, |name| owner.is_hidden_file_of(name, &prefix));
+        Self::begin(path, target, &prefix, owner)
     }
 
     /// Goes on with a file that a job began before it was interrupted: what was written after the checkpoint is cut off.
@@ -65,8 +72,11 @@ impl NewFile {
     /// # Errors
     ///
     /// If the file is gone, or is shorter than it was.
-    pub(super) fn resume(saved: &SavedFile, op: &Op, claims: Claims) -> Result<Self> {
+    pub(super) fn resume(saved: &SavedFile, op: &Op, claims: Claims, owner: Owner) -> Result<Self> {
         let SavedFile { name, target, hidden, bytes, .. } = saved;
+        if let Ok(found) = fs::metadata(target) {
+            check_kind(name, &found)?;
+        }
         claim(name, target, op, claims)?;
         let failed = |cause| Error::io(name, "go on with the file", cause);
         let refuse = |what: String| {
@@ -86,13 +96,12 @@ impl NewFile {
                 let mut before = match File::open(target) {
                     Ok(file) if saved.is(&file) => file.take(*bytes),
                     _ => {
-                        let what =
-                            "is gone; without the directory of checkpoints, the job begins anew";
+                        let what = "is gone; begin anew with `thalweg checkpoint rm --all DIR`";
                         return refuse(format!("`{}` {what}", hidden.display()));
                     }
                 };
                 let prefix = hidden_prefix(target);
-                let Self { file, hidden, .. } = Self::begin(name, target.clone(), &prefix)?;
+                let Self { file, hidden, .. } = Self::begin(name, target.clone(), &prefix, owner)?;
                 io::copy(&mut before, &mut &*file).map_err(failed)?;
                 (file, hidden)
             }
@@ -104,15 +113,17 @@ impl NewFile {
         }
         let found = file.metadata().map_err(failed)?.len();
         if found < *bytes {
-            return refuse(format!("it has {found} bytes, and had {bytes} at the checkpoint"));
+            return refuse(format!(
+                "it has {found} bytes, and had {bytes} at the checkpoint; begin anew with `thalweg checkpoint rm --all DIR`"
+            ));
         }
-        file.set_len(*bytes).map_err(failed)?;
-        (&*file).seek(SeekFrom::End(0)).map_err(failed)?;
+        (&*file).seek(SeekFrom::Start(*bytes)).map_err(failed)?;
         Ok(Self {
             name: name.clone(),
             target: target.clone(),
             hidden,
             file,
+            cut_to: Some(*bytes),
             buffer: Vec::with_capacity(BUFFER),
         })
     }
@@ -144,9 +155,10 @@ impl NewFile {
         }
     }
 
-    fn begin(path: &Path, target: PathBuf, prefix: &str) -> Result<Self> {
+    fn begin(path: &Path, target: PathBuf, prefix: &str, owner: Owner) -> Result<Self> {
+        let suffix = owner.suffix();
         let mut names = tempfile::Builder::new();
-        names.prefix(prefix).suffix(SUFFIX).rand_bytes(RANDOM);
+        names.prefix(prefix).suffix(&suffix).rand_bytes(RANDOM);
         let create = |hidden: &Path| OpenOptions::new().write(true).create_new(true).open(hidden);
         loop {
             let made = names.make_in(directory(&target), create);
@@ -155,7 +167,7 @@ impl NewFile {
             if keep(&file, &hidden).map_err(|cause| Error::io(path, "lock the file", cause))? {
                 let (name, buffer) = (path.to_owned(), Vec::with_capacity(BUFFER));
                 let file = Arc::new(file);
-                return Ok(Self { name, target, hidden, file, buffer });
+                return Ok(Self { name, target, hidden, file, cut_to: None, buffer });
             }
         }
     }
@@ -172,7 +184,8 @@ impl NewFile {
 
     #[cold]
     fn flush(&mut self) -> Result<()> {
-        let written = (&*self.file).write_all(&self.buffer);
+        let cut = self.cut_to.take().map_or(Ok(()), |bytes| self.file.set_len(bytes));
+        let written = cut.and_then(|()| (&*self.file).write_all(&self.buffer));
         self.buffer.clear();
         written.map_err(|cause| Error::io(&self.name, "write the file", cause))
     }
@@ -263,14 +276,10 @@ fn resolve(path: &Path) -> Result<PathBuf> {
         );
     }
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => {
-            return refuse(ErrorKind::Io, "cannot write the file: a directory has this name");
+        Ok(found) => {
+            check_kind(path, &found)?;
+            return fs::canonicalize(path).map_err(failed);
         }
-        // Renaming a file to the name of a device would remove the device.
-        Ok(found) if !found.is_file() => {
-            return refuse(ErrorKind::Io, "cannot write the file: not a regular file");
-        }
-        Ok(_) => return fs::canonicalize(path).map_err(failed),
         Err(_) if path.is_symlink() => {
             return refuse(
                 ErrorKind::Io,
@@ -293,13 +302,35 @@ fn resolve(path: &Path) -> Result<PathBuf> {
     Ok(fs::canonicalize(parent).map_err(failed)?.join(name))
 }
 
-/// Whether this host checks that no two sinks of a job write the same file.
+/// Refuses what cannot be replaced by a file.
+fn check_kind(path: &Path, found: &fs::Metadata) -> Result<()> {
+    let what = match found {
+        found if found.is_dir() => "a directory has this name",
+        // Renaming a file to the name of a device would remove the device.
+        found if !found.is_file() => "not a regular file",
+        _ => return Ok(()),
+    };
+    let error = Error::new(ErrorKind::Io, format!("cannot write the file: {what}"));
+    Err(error.at(Place::File(path.to_owned())))
+}
+
+/// Whether this host checks that no two sinks of a job write the same file, and removes left-overs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claims {
     /// It is the first, which knows of all files, and checks them.
     Checked,
     /// It is another, and relies on the first.
     Trusted,
+}
+
+impl Claims {
+    /// As [`sweep`], by the first host: another one may have begun without the checkpoint that needs the files, which is
+    /// found out later.
+    fn sweep(self, dir: &Path, owner: Owner, is_meant: impl Fn(&str) -> bool) {
+        if self == Self::Checked {
+            sweep(dir, owner, is_meant);
+        }
+    }
 }
 
 /// Refuses the target of another sink of the job: each would replace the other's output.
@@ -334,10 +365,10 @@ fn keep(file: &File, hidden: &Path) -> io::Result<bool> {
 
 /// Removes hidden files whose name `is_meant` accepts, unless a process holds their lock. Failures are ignored: they
 /// do not concern the job.
-pub(super) fn sweep(dir: &Path, is_meant: impl Fn(&str) -> bool) {
+pub(super) fn sweep(dir: &Path, owner: Owner, is_meant: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().to_str().is_some_and(|name| is_hidden(name) && is_meant(name)) {
+        if !entry.file_name().to_str().is_some_and(|name| owner.is_hidden(name) && is_meant(name)) {
             continue;
         }
         // Opening a pipe might block for ever.
@@ -353,17 +384,38 @@ pub(super) fn sweep(dir: &Path, is_meant: impl Fn(&str) -> bool) {
     }
 }
 
-/// Whether this is the name of a hidden file of the target whose hidden files begin so. Names of other targets may too.
-fn is_hidden_file_of(name: &str, prefix: &str) -> bool {
-    name.starts_with(prefix) && name.len() == prefix.len() + RANDOM + SUFFIX.len()
-}
+/// Whose hidden files a job writes: those of the directory of its checkpoints, by its hash, or of none.
+#[derive(Clone, Copy)]
+pub(super) struct Owner(pub(super) Option<u64>);
 
-/// Whether this is the name of a hidden file of some target.
-fn is_hidden(name: &str) -> bool {
-    let random = || name.strip_suffix(SUFFIX)?.strip_prefix('.')?.rsplit_once('.');
-    random().is_some_and(|(_, random)| {
-        random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    })
+impl Owner {
+    /// How the names end of the hidden files that the job makes.
+    fn suffix(self) -> String {
+        match self {
+            Self(None) => SUFFIX.to_owned(),
+            Self(Some(dir)) => format!(".{dir:016x}{KEPT_SUFFIX}"),
+        }
+    }
+
+    /// The name without its suffix, if this is one of those that the job removes: its own, and those of jobs without
+    /// checkpoints.
+    fn stem(self, name: &str) -> Option<&str> {
+        name.strip_suffix(&*self.suffix()).or_else(|| name.strip_suffix(SUFFIX))
+    }
+
+    /// Whether this is the name of a hidden file of the target whose hidden files begin so. Names of other targets may too.
+    fn is_hidden_file_of(self, name: &str, prefix: &str) -> bool {
+        let stem = self.stem(name);
+        stem.is_some_and(|stem| stem.starts_with(prefix) && stem.len() == prefix.len() + RANDOM)
+    }
+
+    /// Whether this is the name of a hidden file of some target.
+    fn is_hidden(self, name: &str) -> bool {
+        let random = || self.stem(name)?.strip_prefix('.')?.rsplit_once('.');
+        random().is_some_and(|(_, random)| {
+            random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+    }
 }
 
 fn directory(path: &Path) -> &Path {
@@ -405,6 +457,7 @@ impl NewDir {
         &self,
         op: &Op,
         claims: Claims,
+        owner: Owner,
         shared: bool,
         of_others: impl Iterator<Item = String>,
     ) -> Result<&Path> {
@@ -436,21 +489,29 @@ impl NewDir {
             claim(&self.path.join(&name), &resolved.join(&name), op, claims)?;
         }
         // A job on fewer cores has fewer files than the one that was killed.
-        sweep(&resolved, |_| true);
+        claims.sweep(&resolved, owner, |_| true);
         Ok(&self.path)
     }
 
     /// As [`prepare`](Self::prepare), of a directory that a job has begun to write into before it was interrupted: hidden
     /// files that `is_needed` refuses are removed.
-    pub(super) fn resume(&self, op: &Op, is_needed: impl Fn(&str) -> bool) -> Result<&Path> {
+    pub(super) fn resume(
+        &self,
+        op: &Op,
+        claims: Claims,
+        shared: bool,
+        owner: Owner,
+        is_needed: impl Fn(&str) -> bool,
+    ) -> Result<&Path> {
         let mut state = lock(&self.state);
         if *state == DirState::Untouched {
             let failed = |cause| Error::io(&self.path, "go on in the directory", cause);
             let resolved = fs::canonicalize(&self.path).map_err(failed)?;
-            claim(&self.path, &resolved, op, Claims::Checked)?;
+            claim(&self.path, &resolved, op, claims)?;
             // Other sinks may have hidden files here too.
-            sweep(&resolved, |name| name.starts_with(PART) && !is_needed(name));
-            *state = DirState::Ready { made: true, shared: false };
+            claims.sweep(&resolved, owner, |name| name.starts_with(PART) && !is_needed(name));
+            // The mark may be left by as many hosts as there were before.
+            *state = DirState::Ready { made: true, shared: shared || resolved.join(MARK).exists() };
         }
         Ok(&self.path)
     }

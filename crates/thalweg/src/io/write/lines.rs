@@ -21,7 +21,8 @@ impl<C: Chain> Stream<C> {
     /// appears once the job is [drained](crate::JobHandle::drain).
     ///
     /// A process that is killed leaves the hidden file, `.NAME.….thalweg-part`; the next job that writes the same
-    /// file removes it, unless the file system has no locks. If two jobs write the same file at the same time, each
+    /// file removes it, unless the file system has no locks. That of a job with checkpoints, `.NAME.….thalweg-kept`, stays
+    /// for the next run, and is removed only by a job with the same directory of checkpoints. If two jobs write the same file at the same time, each
     /// writes its complete output, and that of the last one to end remains. Machines that share the directory must
     /// see each other's locks, as they do over NFS unless it was mounted otherwise.
     ///

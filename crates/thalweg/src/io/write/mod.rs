@@ -21,7 +21,7 @@ use crate::net::HostId;
 use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
-use file::{Claims, NewDir, NewFile, SavedFile};
+use file::{Claims, NewDir, NewFile, Owner, SavedFile};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl<C: Chain> Stream<C> {
         let is_one = self.tasks() == 1;
         let encoded = self.encoded(origin, encode);
         let open = move |cx: &TaskContext<'_>, op| {
-            let create = |op: &Op| NewFile::create(&path, op, Claims::Checked);
+            let owner = Owner(cx.checkpoint_dir());
+            let create = |op: &Op| NewFile::create(&path, op, Claims::Checked, owner);
             FilePush::open(cx, op, None, Claims::Checked, create)
         };
         if is_one {
@@ -85,10 +86,11 @@ impl<C: Chain> Stream<C> {
             let me = cx.links.hosts().me();
             let of_others = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);
             let claims = if me == HostId::FIRST { Claims::Checked } else { Claims::Trusted };
+            let owner = Owner(cx.checkpoint_dir());
             let create = |op: &Op| {
                 let shared = cx.links.hosts().count() > 1;
-                let dir = dir.prepare(op, claims, shared, of_others)?;
-                NewFile::create(&dir.join(part(cx.task)), op, claims)
+                let dir = dir.prepare(op, claims, owner, shared, of_others)?;
+                NewFile::create(&dir.join(part(cx.task)), op, claims, owner)
             };
             FilePush::open(cx, op, Some(&dir), claims, create)
         });
@@ -218,7 +220,7 @@ impl FilePush {
         create: impl FnOnce(&Op) -> Result<NewFile>,
     ) -> Result<Self> {
         let state = cx.state::<SavedPart>(op, "file", Redistribution::United);
-        let op = cx.op(op);
+        let (op, owner) = (cx.op(op), Owner(cx.checkpoint_dir()));
         let mut saved = Vec::new();
         state.restore(|part: SavedPart| {
             saved.push(part);
@@ -228,17 +230,17 @@ impl FilePush {
             if let (Some(dir), false) = (dir, saved.is_empty()) {
                 let is_saved =
                     |name: &str| saved.iter().any(|(_, file, _)| file.is_hidden_as(name));
-                dir.resume(&op, is_saved)?;
+                dir.resume(&op, claims, cx.links.hosts().count() > 1, owner, is_saved)?;
             }
             let mine = saved.iter().position(|(task, ..)| *task == cx.task);
             let (file, layout) = match mine.map(|at| saved.swap_remove(at)) {
-                Some((_, file, layout)) => (NewFile::resume(&file, &op, claims)?, layout),
+                Some((_, file, layout)) => (NewFile::resume(&file, &op, claims, owner)?, layout),
                 None => (create(&op)?, None),
             };
             let without_task =
                 saved.into_iter().filter(|(task, ..)| cx.task == 0 && *task >= cx.tasks);
             let others = without_task.map(|(task, file, layout)| {
-                NewFile::resume(&file, &op, claims).map(|file| (task, file, layout))
+                NewFile::resume(&file, &op, claims, owner).map(|file| (task, file, layout))
             });
             let others = others.collect::<Result<Vec<_>>>()?;
             Ok((file, layout, others))

@@ -395,7 +395,7 @@ fn a_file_that_is_swept_before_it_is_locked_is_made_anew() {
         }
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                super::file::sweep(temp.path(), |_| true);
+                super::file::sweep(temp.path(), super::Owner(None), |_| true);
             }
         });
     });

@@ -1,6 +1,7 @@
 //! The traits of aggregates.
 
 use crate::data::{Data, Record};
+use crate::plan::{Details, Origin};
 
 /// A result computed from many values, one value at a time.
 ///
@@ -35,6 +36,43 @@ pub trait Aggregate<V: Record + ?Sized>: Send + Sync + 'static {
     /// What is wrong, as a sentence without its final full stop.
     fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Names the aggregate in plans, and in checkpoints: a job does not go on with what an aggregate of another name has saved.
+    /// Parameters that change what states mean belong to it. By default the name of the type, as in `count_if` for
+    /// `CountIf`.
+    fn name(&self) -> String {
+        in_snake_case(short_type_name::<Self>())
+    }
+}
+
+/// The name of a type without its path and its parameters.
+pub(in crate::operators) fn short_type_name<T: ?Sized>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+fn in_snake_case(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push('_');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+/// The aggregate as a property of its operator, unless the operator is named after it.
+pub(in crate::operators) fn details<V: Record + ?Sized>(
+    origin: Origin,
+    aggregate: &impl Aggregate<V>,
+) -> Details {
+    let name = aggregate.name();
+    match name == origin.kind {
+        true => Details::none(),
+        false => Details::of("aggregate", name),
     }
 }
 

@@ -91,6 +91,10 @@ where
             self.precision
         ))
     }
+
+    fn name(&self) -> String {
+        format!("approx_count_distinct of precision {}", self.precision)
+    }
 }
 
 impl<V, F, N> AggregateRef<V> for ApproxCountDistinct<F, N>

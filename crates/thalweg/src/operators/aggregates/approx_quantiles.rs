@@ -179,6 +179,10 @@ where
         }
         Ok(())
     }
+
+    fn name(&self) -> String {
+        format!("approx_quantiles {:?} within {}", self.shares, self.bins.error)
+    }
 }
 
 impl<V, F, const N: usize> AggregateRef<V> for ApproxQuantiles<F, N>

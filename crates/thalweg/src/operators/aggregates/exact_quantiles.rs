@@ -102,6 +102,10 @@ where
     fn check(&self) -> Result<(), String> {
         check_shares(&self.shares)
     }
+
+    fn name(&self) -> String {
+        format!("quantiles {:?}", self.shares)
+    }
 }
 
 impl<V, F, N, const SHARES: usize> AggregateRef<V> for Quantiles<F, SHARES>

@@ -67,6 +67,7 @@ mod top;
 mod tuple;
 
 pub use aggregate::{Aggregate, AggregateRef, Combine};
+pub(in crate::operators) use aggregate::{details, short_type_name};
 pub use approx_distinct::{ApproxCountDistinct, Sketch};
 pub use approx_quantiles::ApproxQuantiles;
 pub use basic::{Average, Count, Fold, FoldAssoc, Max, Min, Reduce};

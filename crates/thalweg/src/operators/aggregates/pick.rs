@@ -182,6 +182,11 @@ where
     fn finish(&self, state: Option<(K, V::Owned)>) -> V::Owned {
         state.expect("there was a value").1
     }
+
+    fn name(&self) -> String {
+        let which = if self.wanted == Ordering::Less { "min" } else { "max" };
+        format!("{which}_by_key")
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -256,6 +261,11 @@ where
 
     fn finish(&self, state: Option<V::Owned>) -> V::Owned {
         state.expect("there was a value")
+    }
+
+    fn name(&self) -> String {
+        let which = if self.wanted == Ordering::Less { "min" } else { "max" };
+        format!("{which}_by")
     }
 }
 

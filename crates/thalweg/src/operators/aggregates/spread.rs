@@ -101,6 +101,12 @@ where
         let variance = squares / divisor as f64;
         if self.root { variance.sqrt() } else { variance }
     }
+
+    fn name(&self) -> String {
+        let which = if self.root { "stddev" } else { "variance" };
+        let of = if self.population { " of population" } else { "" };
+        format!("{which}{of}")
+    }
 }
 
 impl<V, F> AggregateRef<V> for Spread<F>

@@ -225,6 +225,12 @@ fn merge<T>(n: usize, best: &mut Vec<T>, others: Vec<T>, is_better: impl Fn(&T, 
     }
 }
 
+/// As in `top_by_key 7`.
+fn named(wanted: Ordering, by: &str, n: usize) -> String {
+    let which = if wanted == Ordering::Less { "bottom" } else { "top" };
+    format!("{which}_{by} {n}")
+}
+
 /// The `n` greatest or least results of a closure: [`Aggregates::top_of`] and [`Aggregates::bottom_of`].
 pub struct TopOf<F, N> {
     of: F,
@@ -259,6 +265,10 @@ where
 
     fn empty(&self) -> Option<Vec<N>> {
         Some(Vec::new())
+    }
+
+    fn name(&self) -> String {
+        named(self.wanted, "of", self.n)
     }
 }
 
@@ -318,6 +328,10 @@ where
 
     fn empty(&self) -> Option<Vec<V::Owned>> {
         Some(Vec::new())
+    }
+
+    fn name(&self) -> String {
+        named(self.wanted, "by", self.n)
     }
 }
 
@@ -393,6 +407,10 @@ where
     fn empty(&self) -> Option<Vec<V::Owned>> {
         Some(Vec::new())
     }
+
+    fn name(&self) -> String {
+        named(self.wanted, "by_key", self.n)
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -455,6 +473,10 @@ where
 
     fn empty(&self) -> Option<Option<V::Owned>> {
         Some(None)
+    }
+
+    fn name(&self) -> String {
+        format!("nth_by_key {}", self.n)
     }
 }
 

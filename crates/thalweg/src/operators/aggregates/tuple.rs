@@ -36,6 +36,11 @@ macro_rules! together {
                 self.$end.check()
             }
 
+            fn name(&self) -> String {
+                let names = [$(self.$at.name(),)* self.$end.name()];
+                format!("({})", names.join(", "))
+            }
+
             fn empty(&self) -> Option<Self::Output> {
                 Some(($(self.$at.empty()?,)* self.$end.empty()?,))
             }

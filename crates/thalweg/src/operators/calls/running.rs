@@ -401,7 +401,7 @@ where
                 continue;
             }
             return match flow {
-                Flow::Ready if self.backlog.is_empty() && !self.closing => Flow::Ready,
+                Flow::Ready | Flow::Paused if self.backlog.is_empty() && !self.closing => flow,
                 Flow::Busy => Flow::Busy,
                 // A timer may fire before a receiver has room.
                 Flow::Blocked if self.timers.is_empty() => Flow::Blocked,

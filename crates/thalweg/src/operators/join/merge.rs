@@ -5,6 +5,7 @@
 //! by block, a block being what memory has room for beside the group. A group that does not fit goes to disk
 //! but for what memory holds, and is read once per block.
 
+use super::hash::{RowsOut, SavedRows};
 use super::inputs::Inputs;
 use super::kinds::Kind;
 use crate::data::Data;
@@ -52,22 +53,33 @@ where
         N: Push<Self::Item, T> + 'static,
     {
         self.inputs.refuse_in_loops(cx, self.op)?;
+        let (left_everywhere, right_everywhere) = self.inputs.everywhere();
+        let saved = (
+            SavedRows::new(cx, self.op, "left rows", left_everywhere),
+            SavedRows::new(cx, self.op, "right rows", right_everywhere),
+        );
+        let mut left = MergeInput::new(cx, self.op);
+        let mut right = MergeInput::new(cx, self.op);
+        saved.0.restore(|row, _| left.take(row))?;
+        saved.1.restore(|row, _| right.take(row))?;
         let core = Core {
             op: cx.op(self.op),
-            left: MergeInput::new(cx, self.op),
-            right: MergeInput::new(cx, self.op),
+            left,
+            right,
             phase: Phase::Taking,
             group: Group::new(cx, self.op),
             spilled: 0,
             kind: PhantomData,
         };
-        Ok(self.inputs.inlet(cx, MergeJoinPush { core, ended: false, emitted: 0, next }))
+        let push = MergeJoinPush { core, saved, ended: false, emitted: 0, next };
+        Ok(self.inputs.inlet(cx, push))
     }
 }
 
 /// A sort-merge join in a running task.
 pub struct MergeJoinPush<K: Data, L: Data, R: Data, T: Time, X, N> {
     core: Core<K, L, R, T, X>,
+    saved: (SavedRows<K, L, T>, SavedRows<K, R, T>),
     ended: bool,
     emitted: u64,
     next: N,
@@ -189,6 +201,16 @@ impl<K: Data + Eq, V: Data, T: Time> MergeInput<K, V, T> {
     }
 
     /// Spills and releases memory where the pool is over its budget.
+    fn save(&self, out: &mut RowsOut<'_>) {
+        let Some(sorter) = &self.taking else { return };
+        match sorter.in_memory() {
+            Some(rows) => rows.iter().for_each(|(_, key, value, time)| {
+                out.add(key, value, *time, false);
+            }),
+            None => out.refuse(),
+        }
+    }
+
     fn give_way(&mut self) -> Result<()> {
         match (&mut self.taking, &mut self.sorted) {
             (Some(sorter), _) => sorter.give_way(),
@@ -468,6 +490,8 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        self.saved.0.save(event, |out| self.core.left.save(out));
+        self.saved.1.save(event, |out| self.core.right.save(out));
         match event {
             Event::End => {
                 self.ended = true;
@@ -483,7 +507,7 @@ where
     fn resume(&mut self) -> Flow {
         let given = self.core.give_way();
         self.core.check(given);
-        let Self { core, ended, emitted, next } = self;
+        let Self { core, ended, emitted, next, .. } = self;
         let mut failure = None;
         let flow = pump(next, |next| {
             match core.result() {
@@ -516,6 +540,16 @@ where
             return next.resume();
         }
         flow
+    }
+
+    fn is_closed(&mut self) -> bool {
+        let (left, right) = &self.saved;
+        // The rows of all tasks are read to their end by the one that saves them, though it may not need them.
+        if self.core.left.taking.is_some() && (left.are_of_all_tasks() || right.are_of_all_tasks())
+        {
+            return false;
+        }
+        self.next.is_closed()
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -290,9 +290,10 @@ where
     /// Begins with partial aggregates of a checkpoint.
     fn restore(&mut self) -> Result<()> {
         let Self { op, state, aggregate, table, weighed, .. } = self;
-        state.restore_by_key(|hash, (key, partial): (<G::Key as Portable>::Owned, A::State)| {
+        state.restore(|(key, partial): (<G::Key as Portable>::Owned, A::State)| {
             weighed.comes(&partial);
             let key: &G::Key = key.borrow();
+            let hash = G::Key::hash(key.probe());
             match table.known(hash, key.probe()) {
                 // Several tasks may have had the key.
                 Some(known) => guard(op, || known.guard(|state| aggregate.combine(state, partial))),

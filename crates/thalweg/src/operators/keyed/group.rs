@@ -253,7 +253,8 @@ where
         };
         let state = cx.state::<SavedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
-        state.restore_by_key(|hash, (key, value): SavedState<C::Item, B>| {
+        state.restore(|(key, value): SavedState<C::Item, B>| {
+            let hash = B::Key::hash(key.borrow().probe());
             restore((hash, key, value), table, weighed, overflow)
         })?;
         let group = GroupPush {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{ByHash, Hashed, Partial};
 use crate::flow::{Op, Pipe, Push, guard};
 use crate::metrics::{HotKeys, Report};
-use crate::operators::aggregates::{Aggregate, Combine};
+use crate::operators::aggregates::{Aggregate, Combine, details};
 use crate::plan::{Distribution, Origin, Parallelism, Scope, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::cost::Cost;
@@ -308,14 +308,20 @@ where
         aggregate: A,
     ) -> Stream<Self::Chain<A>> {
         let KeyedStream { stream, keys, .. } = keyed;
-        let (aggregate, cost) = (Arc::new(aggregate), Cost::default());
         let local = Origin { kind: "combine", ..origin };
+        let details = details(origin, &aggregate);
+        let (aggregate, cost) = (Arc::new(aggregate), Cost::default());
         let (parts, receive) = (Arc::clone(&aggregate), cost.clone());
         let combined =
             stream.then(local, |prev, op| Combiner { prev, op, keys, aggregate: parts, receive });
         let combiner = combined.chain.op;
         let grouped = by_hash::<_, G::Key>(combined, Origin { kind: "repartition", ..origin })
-            .then(origin, |prev, op| Grouped { prev, op, absorb: Partials::new(aggregate), cost })
+            .then_described(origin, details, |prev, op| Grouped {
+                prev,
+                op,
+                absorb: Partials::new(aggregate),
+                cost,
+            })
             .with_state::<A::State>(Scope::key::<G::Key>())
             .bounded_for(
                 "its result is known only at the end; `window(…)` has results before the end",
@@ -338,9 +344,15 @@ where
     A: Aggregate<G::Value>,
 {
     let KeyedStream { stream, keys, .. } = keyed;
+    let details = details(origin, &aggregate);
     let absorb = Values { aggregate: Arc::new(aggregate), keys };
     stream
-        .then(origin, |prev, op| Grouped { prev, op, absorb, cost: Cost::default() })
+        .then_described(origin, details, |prev, op| Grouped {
+            prev,
+            op,
+            absorb,
+            cost: Cost::default(),
+        })
         .with_state::<A::State>(Scope::key::<G::Key>())
         .bounded_for("its result is known only at the end; `window(…)` has results before the end")
 }

@@ -123,9 +123,9 @@ where
     {
         let (saved_watermark, watermark) = SavedWatermark::new(cx, self.op)?;
         let saved =
-            cx.state::<(PairOf<C::Item, G>, i64)>(self.op, "waiting", Redistribution::ByKey);
+            cx.state::<(PairOf<C::Item, G>, i64, u64)>(self.op, "waiting", Redistribution::ByKey);
         let mut waiting = Waiting::new(cx.fixed(self.op));
-        saved.restore_by_key(|hash, (record, at): (PairOf<C::Item, G>, i64)| {
+        saved.restore(|(record, at, hash): (PairOf<C::Item, G>, i64, u64)| {
             if waiting.is_full() && !waiting.reserve() {
                 let what = "the records of the checkpoint that wait for the watermark do not fit into memory";
                 return Err(waiting.reservation.refused(what.to_owned()));
@@ -400,6 +400,7 @@ where
                 out.add_by_key(hash, |bytes| {
                     record.encode(bytes);
                     at.encode(bytes);
+                    hash.encode(bytes);
                 });
             });
         });

@@ -82,7 +82,8 @@ where
         };
         let state = cx.state::<SavedState<C::Item, X>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
-        state.restore_by_key(|hash, (key, value): SavedState<C::Item, X>| {
+        state.restore(|(key, value): SavedState<C::Item, X>| {
+            let hash = X::Key::hash(key.borrow().probe());
             restore((hash, key, value), table, weighed, overflow)
         })?;
         self.prev.attach(

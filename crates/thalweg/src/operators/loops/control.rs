@@ -9,7 +9,7 @@ use super::outcome::{Ended, Outcome};
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Depth, Op, Waker, guard};
+use crate::flow::{Depth, Epoch, Op, Signals, Waker, guard};
 use crate::metrics::{LoopStats, RoundLog};
 use crate::net::Agreement;
 use crate::plan::TaskContext;
@@ -40,6 +40,8 @@ pub struct Control<S> {
     complete: AtomicU64,
     /// How often the input of all heads was complete.
     gathered: AtomicU64,
+    /// Which barriers pass the loop before its next round.
+    boundary: Mutex<Boundary>,
     /// Joins this host with the others.
     join: OnceLock<Join<S>>,
     /// Where hosts learn that the input of all heads is complete, if the first round waits for it.
@@ -56,6 +58,15 @@ struct Tasks {
     heads: Vec<Waker>,
     /// Those that read the state, on several hosts: there they may be ahead of it.
     readers: Vec<Waker>,
+}
+
+/// Which barriers pass a loop before its next round: the same at all heads.
+#[derive(Default)]
+struct Boundary {
+    /// Whether the input of all heads is complete. Before, all barriers pass that were requested.
+    gathered: bool,
+    /// The last one.
+    last: Epoch,
 }
 
 /// A run of a loop: the only one, unless the loop is in the body of another.
@@ -102,6 +113,7 @@ impl<S: Clone> Control<S> {
             tasks: Mutex::default(),
             complete: AtomicU64::new(0),
             gathered: AtomicU64::new(0),
+            boundary: Mutex::default(),
             join: OnceLock::new(),
             gathering: OnceLock::new(),
         }
@@ -143,6 +155,31 @@ impl<S: Clone> Control<S> {
         }
     }
 
+    /// Goes on after so many rounds with this state: that of the checkpoint.
+    pub(super) fn restore(&self, rounds: u64, state: S) {
+        *lock(&self.state) = Arc::new(state);
+        lock(&self.run).rounds = rounds;
+        self.decided.store(2 * rounds, Ordering::Release);
+    }
+
+    /// The last barrier that heads send before the next round.
+    ///
+    /// A barrier must come before the same round at all heads, or what they save would not belong together. So whoever ends a
+    /// round, or completes the input, decides it for all; and as long as the input is not complete, heads take note under the
+    /// lock of what they send.
+    pub(super) fn barriers(&self, signals: &Signals) -> Epoch {
+        let mut boundary = lock(&self.boundary);
+        if !boundary.gathered {
+            boundary.last = signals.epoch();
+        }
+        boundary.last
+    }
+
+    /// Decides which barriers come before the next round: all that were requested.
+    fn decide_barriers(&self, signals: &Signals) {
+        *lock(&self.boundary) = Boundary { gathered: true, last: signals.epoch() };
+    }
+
     /// The statistics of the rounds so far.
     pub(super) fn stats(&self) -> LoopStats {
         lock(&self.run).log.stats(self.most)
@@ -182,7 +219,7 @@ impl<S: Clone> Control<S> {
     pub(super) fn end_round(
         &self,
         [out, fed]: [u64; 2],
-        clock: &Clock,
+        (clock, signals): (&Clock, &Signals),
         change: impl FnOnce(&mut S) -> bool,
     ) {
         let mut state = lock(&self.state);
@@ -207,6 +244,7 @@ impl<S: Clone> Control<S> {
         }
         drop(run);
         drop(state);
+        self.decide_barriers(signals);
         let rounds = self.decided.load(Ordering::Relaxed) / 2 + 1;
         self.decided.store(2 * rounds + u64::from(ended.is_some()), Ordering::Release);
         let tasks = lock(&self.tasks);
@@ -223,14 +261,17 @@ impl<S: Clone> Control<S> {
 
 impl<S: Clone + Send + Sync + 'static> Control<S> {
     /// Called when the input of a head is complete, if the first round waits for the input of all heads.
-    pub(super) fn gather(&self) -> Result<()> {
+    pub(super) fn gather(&self, signals: &Signals) -> Result<()> {
         let heads = lock(&self.tasks).heads.len() as u64;
         let complete = self.complete.fetch_add(1, Ordering::AcqRel) + 1;
         if !complete.is_multiple_of(heads) {
             return Ok(());
         }
         match self.gathering.get().map(Weak::upgrade) {
-            None => self.all_gathered(),
+            None => {
+                self.decide_barriers(signals);
+                self.all_gathered();
+            }
             Some(Some(hosts)) => hosts.contribute(Vec::new())?,
             // The job is over.
             Some(None) => {}
@@ -309,7 +350,8 @@ where
         };
         match self.ending.rounds.get().map(Weak::upgrade) {
             None => guard(op, || {
-                self.control.end_round(counts, clock, |state| (self.ending.until)(state, merged()));
+                let until = |state: &mut S| (self.ending.until)(state, merged());
+                self.control.end_round(counts, (clock, op.signals()), until);
             }),
             Some(Some(hosts)) => {
                 let part = guard(op, merged);

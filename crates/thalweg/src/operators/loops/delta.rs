@@ -17,9 +17,10 @@ use super::head::{Input, Looped};
 use super::shared::Shared;
 use super::solution::{Entries, Handed, Solution};
 use super::tail::Feed;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{CHUNK, Op, Push, guard};
+use crate::flow::{CHUNK, Event, Op, Push, guard};
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned, Placed};
 use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Received};
@@ -149,11 +150,16 @@ where
 
         let (improving, fed, hands) = (Arc::clone(&improve), feedback.clone(), Arc::clone(&handed));
         let make: Make<_, _> = Box::new(move |cx: &TaskContext<'_>, op| {
+            let saved = cx.state::<(K, V, bool)>(op, "solution", Redistribution::ByKey);
+            let mut solution = Solution::new(cx.fixed(op), saved.is_on());
+            saved.restore(|(key, value, is_next)| solution.restore(key, value, is_next))?;
             let input = Improving {
                 op: cx.op(op),
                 keys: keys.clone(),
                 improve: Arc::clone(&improving),
-                solution: Solution::new(cx.fixed(op)),
+                solution,
+                saved,
+                complete: false,
                 hands: Arc::clone(&hands),
                 task: cx.task,
                 feeder: fed.own_feeder(cx),
@@ -184,6 +190,7 @@ where
                 hands: Arc::clone(&handed),
                 task: cx.task,
                 feeder: feedback.feeder(cx, op)?,
+                saved: cx.has_checkpoints(),
                 types: PhantomData,
             })
         });
@@ -199,6 +206,10 @@ pub struct Improving<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     improve: Arc<F>,
     /// The solution while it is made.
     solution: Solution<K, V>,
+    /// Its entries, wherever it is.
+    saved: StateHandle,
+    /// Whether the solution was handed over.
+    complete: bool,
     hands: Arc<[Handed<Solution<K, V>>]>,
     task: usize,
     feeder: Feeder<(K, V), T>,
@@ -235,7 +246,19 @@ where
         solution.take_changed(|entry| self.feeder.feed(entry, T::LAST))?;
         self.feeder.close()?;
         self.hands[self.task].put(solution);
+        self.complete = true;
         Ok(())
+    }
+
+    fn save(&self, event: Event) {
+        self.saved.save(event, |out| match self.complete {
+            _ if event == Event::End => {}
+            false => self.solution.save(out),
+            true => self.hands[self.task].see(|solution| match solution {
+                Some(solution) => solution.save(out),
+                None => out.refuse("a round of its loop has begun"),
+            }),
+        });
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -256,6 +279,7 @@ where
 
     fn restart(&mut self) {
         self.leaving = None;
+        self.complete = false;
         self.eater.clear();
     }
 }
@@ -269,6 +293,8 @@ pub struct Offering<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     hands: Arc<[Handed<Solution<K, V>>]>,
     task: usize,
     feeder: Feeder<(K, V), T>,
+    /// Whether the job has checkpoints.
+    saved: bool,
     types: PhantomData<fn(&I)>,
 }
 
@@ -295,6 +321,10 @@ where
     }
 
     fn finish(&mut self, mut see: impl FnMut(&(K, V))) -> Result<u64> {
+        // Also where nothing has arrived: then none of its entries belong to the next round.
+        if self.saved && self.solution.is_none() {
+            self.solution = Some(self.hands[self.task].take()?);
+        }
         let Some(mut solution) = self.solution.take() else { return Ok(0) };
         solution.take_changed(|entry| {
             see(&entry);

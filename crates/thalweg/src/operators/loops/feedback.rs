@@ -6,10 +6,11 @@
 use super::head::Input;
 use super::inbox::{Excess, FeedbackHosts, Inbox, RemoteHead};
 use super::tail::Feed;
-use crate::data::{Batch, Portable};
+use crate::checkpoint::{Redistribution, StateHandle};
+use crate::data::{Batch, Portable, hash_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
-use crate::flow::{Pipe, Push, Waker};
+use crate::flow::{Event, Pipe, Push, Waker};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
@@ -20,6 +21,10 @@ use std::sync::{Arc, OnceLock};
 
 /// Why the number of tasks of a head is fixed.
 pub(super) const FED_BACK: &str = "records of its loop are fed back to as many";
+
+/// Why the records of a loop cannot be saved.
+pub(super) const ON_DISK: &str =
+    "some records of its loop are on disk, and what is there is not saved yet";
 
 /// The most records of a batch.
 const BATCH_RECORDS: usize = 1024;
@@ -119,6 +124,8 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
         Ok(Eater {
             from: Self::clone(self),
             head: cx.task,
+            own: None,
+            saved: StateHandle::none(),
             remote,
             batches: VecDeque::new(),
             encoded: Vec::new(),
@@ -228,6 +235,10 @@ impl<I: Portable + ?Sized, T: Time> Feed<I, T> for Feeder<I, T> {
 pub struct Eater<I: Portable + ?Sized, T> {
     from: Feedback<I, T>,
     head: usize,
+    /// Where the input of the loop goes in a job with checkpoints: it waits for the first round.
+    own: Option<Feeder<I, T>>,
+    /// The records of the next round.
+    saved: StateHandle,
     /// The records that tails of other hosts feed back, if there are any.
     remote: Option<RemoteInput>,
     batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
@@ -276,6 +287,29 @@ impl RemoteInput {
 }
 
 impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
+    /// In a job with checkpoints, keeps the input of the loop, whose operator has this number, for the first round; and begins
+    /// with the records that were saved. Any head may have them.
+    pub(super) fn saving(mut self, cx: &TaskContext<'_>, op: usize) -> Result<Self> {
+        self.saved = cx.state::<(I::Owned, T)>(op, "input", Redistribution::ByKey);
+        if !cx.has_checkpoints() {
+            return Ok(self);
+        }
+        let mut own = self.from.own_feeder(cx);
+        self.saved.restore_encoded(|bytes| {
+            let mut batch = RecordBatch::<I, T>::default();
+            batch.decode(std::mem::take(bytes))?;
+            let mut fed = Ok(());
+            batch.drain(|item, time| {
+                if fed.is_ok() {
+                    fed = own.feed(item, time);
+                }
+            });
+            Ok(fed)
+        })?;
+        self.own = Some(own);
+        Ok(self)
+    }
+
     /// Takes over the records for the round that begins; records that are fed back from now on are for the
     /// round after it. Records that the last round has not read are dropped.
     pub(super) fn take_over(&mut self) -> Result<()> {
@@ -369,12 +403,39 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
 
     #[inline(always)]
     fn take<N: Push<I, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) -> Result<()> {
-        next.push(item, time);
-        Ok(())
+        match &mut self.own {
+            Some(own) => own.feed(item, time),
+            None => {
+                next.push(item, time);
+                Ok(())
+            }
+        }
     }
 
     fn complete(&mut self) -> Result<()> {
-        Ok(())
+        self.own.as_mut().map_or(Ok(()), |own| own.close().map(drop))
+    }
+
+    fn save(&self, event: Event) {
+        self.saved.save(event, |out| {
+            let held = lock(&self.from.0.heads[self.head]);
+            let on_disk = self.own.as_ref().is_some_and(|own| own.writer.is_some());
+            if event == Event::End {
+                return;
+            }
+            if on_disk || !held.files.is_empty() {
+                return out.refuse(ON_DISK);
+            }
+            let own = self.own.iter().flat_map(|own| own.full.iter().map(|(batch, _)| batch));
+            let open = self.own.iter().map(|own| &own.open);
+            let fed_back = held.batches.iter().map(|(batch, _)| batch);
+            let batches = own.chain(open).chain(fed_back).filter(|batch| !batch.is_empty());
+            for (number, batch) in batches.enumerate() {
+                // Dealt out to all heads, of which there may be another number.
+                let hash = hash_u64((self.head as u64) << 32 | number as u64);
+                out.add_by_key(hash, |bytes| batch.encode(bytes));
+            }
+        });
     }
 
     fn tend(&mut self) -> Result<()> {

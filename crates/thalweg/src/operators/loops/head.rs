@@ -3,11 +3,12 @@
 use super::control::{Control, Needs, Verdict};
 use super::hosts::Gathering;
 use super::outcome::Outcome;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Clock;
 use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
-use crate::flow::{Depth, Event, Flow, Forked, Op, Pipe, Push, pump};
+use crate::flow::{Depth, Epoch, Event, Flow, Forked, Op, Pipe, Push, pump};
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext, TieKind};
 use crate::stream::{Chain, Received, Stream};
@@ -23,7 +24,7 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     type Left: Pipe + 'static;
 
-    /// Whether the first round begins while the input is still arriving.
+    /// Whether the first round begins while the input is still arriving, in jobs without checkpoints.
     #[doc(hidden)]
     const AT_ONCE: bool;
 
@@ -64,6 +65,11 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     /// Emits a part of the records that are left; returns whether there were any.
     #[doc(hidden)]
     fn leave(&mut self, left: &mut Self::Left) -> Result<bool>;
+
+    /// Saves the records of the next round, if this event is a barrier: those that have arrived, or were fed back. None are
+    /// left at the end.
+    #[doc(hidden)]
+    fn save(&self, event: Event);
 
     /// Called when the loop is over, and another input may arrive.
     #[doc(hidden)]
@@ -143,6 +149,14 @@ where
         if let Some(kind) = X::AFTER_ALL {
             Gathering::join(&self.control, cx, kind, self.op)?;
         }
+        // It is that of all tasks; the first one saves it.
+        let saved = cx.state::<(u64, bool, S)>(self.op, "rounds", Redistribution::United);
+        let (mut rounds, mut was_over) = (0, false);
+        saved.restore(|(ended, over, state): (u64, bool, S)| {
+            (rounds, was_over) = (ended, over);
+            self.control.restore(ended, state);
+            Ok(())
+        })?;
         let (input, left) = (self.make)(cx, self.op)?;
         let outcome = self.outcome.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
         let push = HeadPush {
@@ -152,9 +166,16 @@ where
             emits_outcome: cx.task == 0,
             control: Arc::clone(&self.control),
             input,
+            // What comes into the body must not pass a barrier that finds other heads in the next round.
+            at_once: X::AT_ONCE && !saved.is_on(),
+            gathers: X::AFTER_ALL.is_some() || saved.is_on(),
             phase: Phase::Taking,
-            rounds: 0,
+            rounds,
             runs: 0,
+            saved,
+            was_over,
+            epoch: Epoch::default(),
+            left: Epoch::default(),
             held: Event::End,
             ends: Forked((Body { given: 0, next }, Forked((left, outcome)))),
             types: PhantomData,
@@ -173,11 +194,22 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     emits_outcome: bool,
     control: Arc<Control<S>>,
     input: X,
+    /// Whether the first round begins while the input is still arriving.
+    at_once: bool,
+    /// Whether it waits until the input of all heads is complete.
+    gathers: bool,
     phase: Phase,
     /// Rounds that have ended, of all runs.
     rounds: u64,
     /// Runs that have begun.
     runs: u64,
+    /// The rounds that have ended, whether the loop is over, and its state.
+    saved: StateHandle,
+    /// Whether the loop was over at the checkpoint that the job has begun with.
+    was_over: bool,
+    /// The last barrier that was sent, and the last one that has left the stage.
+    epoch: Epoch,
+    left: Epoch,
     /// The event that is held back until the loop is over.
     held: Event,
     ends: Ends<N, X::Left, Outlet<Outcome<S>, T, RoundRobin>>,
@@ -213,6 +245,8 @@ enum Phase {
     Taking,
     /// The input of this task is complete, but perhaps not that of other tasks.
     Gathering,
+    /// A round has ended, or the input of all heads is complete: no record is in the body, and barriers may pass.
+    Between,
     /// The input of a round is passed on.
     Giving,
     /// The input of a round has been passed on, and its end has not.
@@ -248,7 +282,7 @@ where
 
     /// Whether arriving records go directly into the body.
     fn gives_at_once(&self) -> bool {
-        X::AT_ONCE && self.phase == Phase::Taking
+        self.at_once && self.phase == Phase::Taking
     }
 
     /// Passes on a part of the input of the round, or of the records that are left.
@@ -267,20 +301,50 @@ where
         }
     }
 
+    /// Saves what the loop begins its next round with. `over` says that there is none.
+    fn save(&self, event: Event, over: bool) {
+        self.saved.save(event, |out| {
+            if self.emits_outcome {
+                out.add_by_key(0, |bytes| {
+                    self.rounds.encode(bytes);
+                    over.encode(bytes);
+                    self.control.state().encode(bytes);
+                });
+            }
+        });
+        self.input.save(event);
+    }
+
+    /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one.
+    fn sends_barrier(&mut self) -> bool {
+        if !self.saved.is_on() || self.epoch >= self.control.barriers(self.op.signals()) {
+            return false;
+        }
+        self.pass(Event::Barrier(self.epoch.next()));
+        true
+    }
+
+    fn pass(&mut self, event: Event) {
+        if let Event::Barrier(epoch) = event {
+            self.epoch = epoch;
+        }
+        self.save(event, self.was_over);
+        self.ends.event(event);
+    }
+
     /// Ends the loop: emits its outcome.
     fn conclude(&mut self) {
-        let Forked((next, Forked((left, outcome)))) = &mut self.ends;
         if self.emits_outcome {
+            let Forked((_, Forked((_, outcome)))) = &mut self.ends;
             match self.control.conclude() {
                 Ok(concluded) => outcome.push(concluded, T::LAST),
                 Err(error) => return self.fail(error),
             }
         }
         self.input.restart();
-        self.phase = Phase::Taking;
-        next.event(self.held);
-        left.event(self.held);
-        outcome.event(self.held);
+        self.phase = if self.held == Event::End { Phase::Over } else { Phase::Taking };
+        self.save(self.held, true);
+        self.ends.event(self.held);
     }
 }
 
@@ -316,20 +380,25 @@ where
         match event {
             // Records that are fed back may have any timestamp, so watermarks are dropped.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
-            Event::Barrier(_) => self.ends.event(event),
+            Event::Barrier(_) => self.pass(event),
             // Events of an outer loop: the runs of this loop that belong to the round have ended.
             Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
             Event::End if self.depth > Depth(1) => self.ends.event(event),
+            // Its outcome was emitted before the checkpoint.
+            Event::End if self.was_over => {
+                self.phase = Phase::Over;
+                self.pass(event);
+            }
             Event::Round(_) | Event::End => {
                 self.held = event;
                 self.runs += 1;
                 self.control.begin(&self.clock);
                 match self.input.complete() {
                     Err(error) => self.fail(error),
-                    Ok(()) if X::AT_ONCE => self.phase = Phase::Closing,
-                    Ok(()) if X::AFTER_ALL.is_some() => {
+                    Ok(()) if self.at_once => self.phase = Phase::Closing,
+                    Ok(()) if self.gathers => {
                         self.phase = Phase::Gathering;
-                        if let Err(error) = self.control.gather() {
+                        if let Err(error) = self.control.gather(self.op.signals()) {
                             self.fail(error);
                         }
                     }
@@ -346,16 +415,21 @@ where
         }
         loop {
             match self.ends.resume() {
-                Flow::Ready => {}
+                Flow::Ready => self.left = self.epoch,
                 other => return other,
             }
             if self.op.signals().stopped() {
                 self.phase = Phase::Over;
             }
+            if matches!(self.phase, Phase::Gathering | Phase::Between) && self.sends_barrier() {
+                continue;
+            }
             match self.phase {
                 Phase::Taking | Phase::Over => return Flow::Ready,
                 Phase::Gathering if !self.control.is_gathered(self.runs) => return Flow::Waiting,
-                Phase::Gathering => self.begin(Phase::Giving),
+                // There may be more barriers to send, since it was decided which these are.
+                Phase::Gathering => self.phase = Phase::Between,
+                Phase::Between => self.begin(Phase::Giving),
                 Phase::Giving | Phase::Leaving => match self.give() {
                     Flow::Ready if self.phase == Phase::Giving => self.phase = Phase::Closing,
                     Flow::Ready => self.conclude(),
@@ -370,16 +444,21 @@ where
                     Some(_) if !self.input.has_come() => return Flow::Waiting,
                     Some(verdict) => {
                         self.rounds += 1;
-                        self.begin(match verdict {
-                            Verdict::Another => Phase::Giving,
-                            Verdict::Over => Phase::Leaving,
-                        });
+                        match verdict {
+                            Verdict::Another => self.phase = Phase::Between,
+                            Verdict::Over => self.begin(Phase::Leaving),
+                        }
                         // A turn may end between two rounds, however short they are.
                         return Flow::Busy;
                     }
                 },
             }
         }
+    }
+
+    fn own_barrier(&mut self) -> Option<Epoch> {
+        let goes_on = !matches!(self.phase, Phase::Taking | Phase::Over);
+        (goes_on && self.saved.is_on()).then_some(self.left)
     }
 
     fn report(&mut self, report: &mut Report) {

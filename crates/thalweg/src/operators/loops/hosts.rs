@@ -177,7 +177,7 @@ where
         let _running = Running::call(self.op.signals());
         guard(&self.op, || {
             let change = |state: &mut S| decide((self.ending.until)(state, part));
-            self.control.end_round(counts, &self.clock, change);
+            self.control.end_round(counts, (&self.clock, self.op.signals()), change);
         });
     }
 }

@@ -25,6 +25,8 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// [`replay`](Self::replay), which also documents which operators a body may contain. Where results per key
     /// improve from round to round, see [`delta_iterate`](crate::KeyedStream::delta_iterate).
     ///
+    /// In a job with [checkpoints](crate::config::Config::checkpoints), the first round begins when all of the input has arrived.
+    ///
     /// Records that a task feeds back stay in memory, as far as the budget goes, and then on disk, however much
     /// larger the output of a round is than its input.
     ///
@@ -66,8 +68,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let feedback = Feedback::new(self.tasks());
         let (edge, left) = self.begin_side_output::<C::Item>(origin);
         let eaters = feedback.clone();
-        let make: Make<C> =
-            Box::new(move |cx, op| Ok((eaters.eater(cx, op)?, Leaving::by(&edge, cx, op))));
+        let make: Make<C> = Box::new(move |cx, op| {
+            Ok((eaters.eater(cx, op)?.saving(cx, op)?, Leaving::by(&edge, cx, op)))
+        });
         let (head, control, outcome) = self.looped(origin, rounds, (state, Needs::Records), make);
         let head = head.tied(TieKind::Feedback).with_fixed_tasks(FED_BACK);
         let body = body(head, &Shared(Arc::clone(&control)));

@@ -1,9 +1,11 @@
 //! The input of a loop that sees the same records in each round: kept in its task, and passed on by reference.
 
+use super::feedback::ON_DISK;
 use super::head::Input;
-use crate::data::{Covariant, Data, Record};
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::data::{Covariant, Data, Record, hash_u64};
 use crate::error::Result;
-use crate::flow::{CHUNK, NullSink, Push};
+use crate::flow::{CHUNK, Event, NullSink, Push};
 use crate::plan::TaskContext;
 use crate::support::replay_buffer::{Cursor, ReplayBuffer, ReplayWriter};
 use crate::time::Time;
@@ -35,12 +37,28 @@ pub struct ReplayInput<D: Data, T: Time> {
     part: Option<ReplayBuffer<D, T>>,
     /// The progress of a round.
     cursor: Cursor<D, T>,
+    task: usize,
+    /// All of it, in each checkpoint.
+    saved: StateHandle,
 }
 
 impl<D: Data, T: Time> ReplayInput<D, T> {
-    pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
-        let growing = ReplayWriter::new(cx.modest(op), cx.spill);
-        Self { growing, part: None, cursor: Cursor::start() }
+    pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Result<Self> {
+        let mut growing = ReplayWriter::new(cx.modest(op), cx.spill);
+        let saved = cx.state::<(D, T)>(op, "input", Redistribution::ByKey);
+        saved.restore(|(record, time)| growing.push(record, time))?;
+        Ok(Self { growing, part: None, cursor: Cursor::start(), task: cx.task, saved })
+    }
+
+    fn save_records<'a>(&self, records: impl Iterator<Item = &'a (D, T)>, out: &mut Saving) {
+        for (number, (record, time)) in records.enumerate() {
+            // Dealt out to all tasks, of which there may be another number.
+            let hash = hash_u64((self.task as u64) << 48 | number as u64);
+            out.add_by_key(hash, |bytes| {
+                record.encode(bytes);
+                time.encode(bytes);
+            });
+        }
     }
 }
 
@@ -74,6 +92,20 @@ impl<D: Data, T: Time> Input<D, T> for ReplayInput<D, T> {
 
     fn leave(&mut self, _: &mut NullSink) -> Result<bool> {
         Ok(false)
+    }
+
+    fn save(&self, event: Event) {
+        self.saved.save(event, |out| {
+            if event == Event::End {
+                return;
+            }
+            let (part, growing) = (self.part.as_ref(), self.growing.in_memory());
+            match (part.map(ReplayBuffer::in_memory), growing) {
+                (Some(Some(records)), _) => self.save_records(records, out),
+                (None, Some(records)) => self.save_records(records, out),
+                (Some(None), _) | (None, None) => out.refuse(ON_DISK),
+            }
+        });
     }
 
     fn restart(&mut self) {

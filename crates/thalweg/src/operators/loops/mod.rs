@@ -16,6 +16,11 @@
 //! wait for, so a body that amplifies its input cannot deadlock; records that are fed back are held within the
 //! memory budget, and beyond it on disk. On several hosts, a tail whose host has no head sends its records to a host that
 //! has, without credit too.
+//!
+//! In a job with checkpoints, the first round waits for the input of all heads, and barriers pass a loop between two rounds: then
+//! what the loop remembers is the number of its rounds, its state, and the records of the next round, all of which heads save. As
+//! long as the input arrives, a barrier comes with it. Later the heads send it themselves, all before the same round, which
+//! `control` decides.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

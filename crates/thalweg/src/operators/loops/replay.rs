@@ -68,7 +68,7 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
         F: FnOnce(Stream<Replayed<C, S>>, &Shared<S>) -> Stream<B>,
     {
         let origin = Origin::here("replay");
-        let make: Make<D, C> = |cx, op| Ok((ReplayInput::new(cx, op), NullSink));
+        let make: Make<D, C> = |cx, op| Ok((ReplayInput::new(cx, op)?, NullSink));
         let (head, control, outcome) = self.looped(origin, rounds, (state, Needs::Nothing), make);
         let body = body(head, &Shared(Arc::clone(&control)));
         control.end_body();

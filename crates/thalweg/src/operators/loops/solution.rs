@@ -1,6 +1,7 @@
 //! The solution of a delta iteration: one value per key, kept in place for all rounds, and the changes of a
 //! round.
 
+use crate::checkpoint::Saving;
 use crate::data::{Data, Key, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Reservation;
@@ -18,6 +19,8 @@ pub struct Solution<K: Data + Key, V: Data> {
     marks: Vec<bool>,
     /// The entries that have changed in this round, each once.
     changed: Vec<u32>,
+    /// In a job with checkpoints, the entries that had changed in the last round: those of the next.
+    fed_back: Option<Vec<u32>>,
     /// The heap bytes of values, and of keys, which are both in `places` and `entries`.
     heap: usize,
     /// The bytes reserved for `heap`.
@@ -27,12 +30,14 @@ pub struct Solution<K: Data + Key, V: Data> {
 }
 
 impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
-    pub(super) fn new(reservation: Reservation) -> Self {
+    /// `saved` says whether it is a part of checkpoints.
+    pub(super) fn new(reservation: Reservation, saved: bool) -> Self {
         Self {
             places: GroupTable::new(),
             entries: Vec::new(),
             marks: Vec::new(),
             changed: Vec::new(),
+            fed_back: saved.then(Vec::new),
             heap: 0,
             heap_room: 0,
             reservation,
@@ -41,7 +46,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
 
     /// An empty solution of the same operator.
     pub(super) fn another(&self) -> Self {
-        Self::new(self.reservation.another())
+        Self::new(self.reservation.another(), self.fed_back.is_some())
     }
 
     /// Offers a record's value to its key: a new key takes it; for a key that is in the solution, `improve`
@@ -90,7 +95,8 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
     #[inline(never)]
     fn make_room(&mut self) -> bool {
         let keys = (2 * self.entries.len()).clamp(64, u32::MAX as usize);
-        let each = size_of::<(K, V)>() + size_of::<bool>() + size_of::<u32>();
+        let lists = 1 + usize::from(self.fed_back.is_some());
+        let each = size_of::<(K, V)>() + size_of::<bool>() + lists * size_of::<u32>();
         let bytes = self.places.bytes_if_grown() + keys * each + self.heap_room;
         if self.entries.len() == u32::MAX as usize || !self.reservation.try_resize(bytes) {
             return false;
@@ -133,11 +139,46 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         &mut self,
         mut each: impl FnMut((K, V)) -> Result<()>,
     ) -> Result<()> {
+        if let Some(fed_back) = &mut self.fed_back {
+            fed_back.clone_from(&self.changed);
+        }
         for at in self.changed.drain(..) {
             self.marks[at as usize] = false;
             each(self.entries[at as usize].clone())?;
         }
         Ok(())
+    }
+
+    /// Saves the entries, each with whether it belongs to the next round.
+    pub(super) fn save(&self, out: &mut Saving) {
+        let mut is_next = self.marks.clone();
+        for at in self.fed_back.iter().flatten() {
+            is_next[*at as usize] = true;
+        }
+        for ((key, value), is_next) in self.entries.iter().zip(is_next) {
+            out.add_by_key(key.key_hash(), |bytes| {
+                key.encode(bytes);
+                value.encode(bytes);
+                is_next.encode(bytes);
+            });
+        }
+    }
+
+    /// Adds an entry that was saved, whose key is not in the solution.
+    pub(super) fn restore(&mut self, key: K, value: V, is_next: bool) -> Result<()> {
+        let full = self.places.is_full() || self.entries.len() == self.entries.capacity();
+        if full && !self.make_room() {
+            return Err(self.too_large());
+        }
+        let at = self.entries.len() as u32;
+        self.places.upsert(key.key_hash(), key.probe(), &key, || at);
+        self.heap += 2 * key.heap_size() + value.heap_size();
+        self.entries.push((key, value));
+        self.marks.push(is_next);
+        if is_next {
+            self.changed.push(at);
+        }
+        self.reserve_heap()
     }
 
     /// All entries, in the order in which the keys arrived.
@@ -176,6 +217,10 @@ impl<X> Handed<X> {
         *lock(&self.0) = Some(what);
     }
 
+    pub(super) fn see<R>(&self, see: impl FnOnce(Option<&X>) -> R) -> R {
+        see(lock(&self.0).as_ref())
+    }
+
     pub(super) fn take(&self) -> Result<X> {
         let missing = || Error::new(ErrorKind::Internal, "a solution was taken twice");
         lock(&self.0).take().ok_or_else(missing)
@@ -199,7 +244,7 @@ mod tests {
     #[test]
     fn a_full_solution_takes_candidates_for_its_keys() {
         let pool = MemoryPool::new(1 << 16);
-        let mut solution = Solution::new(pool.reserve());
+        let mut solution = Solution::new(pool.reserve(), false);
         let full = (0..).find(|&key| offer(&mut solution, (key, 0)).is_err()).unwrap();
         assert!(full > 64);
         for key in 0..full {

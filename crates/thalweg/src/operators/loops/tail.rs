@@ -1,6 +1,7 @@
 //! The tail of a loop: the end of its body.
 
 use super::control::Meeting;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::Clock;
 use crate::data::{Data, Record};
 use crate::error::Result;
@@ -126,6 +127,8 @@ pub(super) struct TailPush<I: ?Sized, T, S, D, X> {
     received: u64,
     /// The records received before this round.
     before: u64,
+    /// Nothing: between two rounds, a tail holds no records.
+    saved: StateHandle,
     types: PhantomData<fn(&I, T)>,
 }
 
@@ -150,6 +153,7 @@ where
             finish,
             received: 0,
             before: 0,
+            saved: cx.state::<()>(op, "round", Redistribution::First),
             types: PhantomData,
         })
     }
@@ -186,6 +190,13 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        // They have come from a stream outside of the loop, which is merged into its body.
+        let is_within_round = self.received > self.before;
+        self.saved.save(event, |out| {
+            if is_within_round {
+                out.refuse("records have come out of the body of its loop before the first round");
+            }
+        });
         // The end of a round of an outer loop ends a run of this one, and this loop's heads handle it.
         if event != Event::Round(self.depth) {
             return;

@@ -1,6 +1,7 @@
 //! Pairs of the records of two streams, by their position.
 
-use crate::data::Portable;
+use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
+use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, PairInlet, RoundRobin};
 use crate::flow::{Event, Op, Pipe, Push, PushTwo};
@@ -59,7 +60,8 @@ impl<C: Chain<Item: Portable>> Stream<C> {
     /// No record leaves its position in the order of its task: for streams whose tasks correspond, as those of
     /// one stream that was [split](Self::split), or of two that were built alike. Both must have the same
     /// number of tasks. Each pair of tasks ends with the shorter of the two, so the number of pairs depends on
-    /// how the records are distributed.
+    /// how the records are distributed. A job goes on from a [checkpoint](crate::config::CheckpointConfig) with as many tasks
+    /// only.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -137,7 +139,8 @@ fn arrive<C: Chain<Item: Portable>>(
     let Some(strategy) = strategy else { return Arriving { edges: Vec::new(), op: 0, from } };
     let receive = Origin { kind: "receive", ..origin };
     let op = stream.build(|builder| builder.operator(to, receive, Details::none()));
-    let edge = stream.send_to(to, origin, strategy, |cx, op, edge| {
+    let kind = if strategy == Strategy::Gather { "gather" } else { "forward" };
+    let edge = stream.send_to(to, Origin { kind, ..origin }, strategy, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
     });
     Arriving { edges: vec![edge], op, from }
@@ -165,11 +168,23 @@ where
     where
         N: Push<Self::Item, T> + 'static,
     {
+        let saved = (
+            cx.state::<(I::Owned, T)>(self.op, "first", Redistribution::Own),
+            cx.state::<(J::Owned, T)>(self.op, "second", Redistribution::Own),
+        );
+        let ended = cx.state::<bool>(self.op, "ended", Redistribution::United);
+        let over = is_over(&ended, cx.tasks)?;
+        let mut first = Waiting::new(cx, self.op);
+        let mut second = Waiting::new(cx, self.op);
+        saved.0.restore(|record| first.push(record))?;
+        saved.1.restore(|record| second.push(record))?;
         let push = ZipPush {
             op: cx.op(self.op),
-            first: Waiting::new(cx, self.op),
-            second: Waiting::new(cx, self.op),
-            over: [false; 2],
+            first,
+            second,
+            saved,
+            ended,
+            over: [over; 2],
             both: cx.plan.are_connected(self.first.from, self.second.from, self.stage),
             failed: false,
             emitted: 0,
@@ -186,11 +201,50 @@ where
     }
 }
 
+/// Whether the pairs had ended in all tasks before the checkpoint, and there are other tasks now. With as many, each goes on
+/// as it would have.
+///
+/// # Errors
+///
+/// If there were not as many tasks, and some had not ended.
+fn is_over(ended: &StateHandle, tasks: usize) -> Result<bool> {
+    let (mut before, mut all_ended) = (0, true);
+    ended.restore(|ended: bool| {
+        before += 1;
+        all_ended &= ended;
+        Ok(())
+    })?;
+    if before == 0 || before == tasks {
+        return Ok(false);
+    }
+    if all_ended {
+        return Ok(true);
+    }
+    let what = format!(
+        "{OTHER_TASKS}: each of the {before} that it has had pairs the records of one task with those of another, so there \
+         must be as many, and there are {tasks}"
+    );
+    Err(Error::new(ErrorKind::Config, what))
+}
+
+/// Saves the records that wait, at a barrier; none of them is needed after the end.
+fn save_waiting<R: Data>(saved: &StateHandle, event: Event, waiting: &Waiting<R>) {
+    saved.save(event, |out| match waiting.in_memory() {
+        _ if event == Event::End => {}
+        Some(records) => records.for_each(|record| out.add(record)),
+        None => out.refuse("some of its records are on disk, and what is there is not saved yet"),
+    });
+}
+
 /// Pairs records in a running task. At most one of the streams has records that wait.
 pub struct ZipPush<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
     op: Op,
     first: Waiting<(I::Owned, T)>,
     second: Waiting<(J::Owned, T)>,
+    /// Those that wait.
+    saved: (StateHandle, StateHandle),
+    /// Whether the task had ended.
+    ended: StateHandle,
     /// Whether a stream has ended, or its records of this round have.
     over: [bool; 2],
     /// Whether both are read, however far ahead one is, because one might otherwise block the other.
@@ -225,6 +279,12 @@ where
         (self.over[0] && self.first.is_empty()) || (self.over[1] && self.second.is_empty())
     }
 
+    fn save(&self, event: Event) {
+        self.ended.save(event, |out| out.add(&(event == Event::End)));
+        save_waiting(&self.saved.0, event, &self.first);
+        save_waiting(&self.saved.1, event, &self.second);
+    }
+
     /// Drops the records whose partners cannot come.
     fn drop_rest(&mut self) {
         self.unpaired += self.first.len() + self.second.len();
@@ -245,6 +305,7 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        self.save(event);
         if event.completes() {
             self.drop_rest();
             self.over = [false; 2];

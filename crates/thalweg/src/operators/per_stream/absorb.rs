@@ -59,7 +59,8 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
         AtBarrier::Unsaved
     }
 
-    /// Saves the state: where it is [`AtBarrier::Saved`], in an operator with one task.
+    /// Saves the state: where it is [`AtBarrier::Saved`] in an operator with one task, and where it is
+    /// [`AtBarrier::SavedToTheEnd`].
     fn save(&self, _: &mut Saving) {}
 
     /// Restores what was saved.
@@ -75,6 +76,8 @@ pub enum AtBarrier {
     Unsaved,
     /// It is saved.
     Saved,
+    /// It is saved, and at the end too: the operator that receives the results may hold them when later barriers pass it.
+    SavedToTheEnd,
     /// It is given, as at the end: the operator that receives it combines any number of such parts.
     Given,
 }
@@ -112,7 +115,7 @@ impl<C: Chain> Stream<C> {
 /// The chain that ends in an operator that accepts the whole input.
 pub struct Absorbed<C, A, M> {
     prev: C,
-    op: usize,
+    pub(super) op: usize,
     make: M,
     output: PhantomData<fn() -> A>,
 }
@@ -134,6 +137,9 @@ where
         let (op, mut value) = (cx.op(self.op), (self.make)(cx, self.op));
         let (state, ended) = match value.at_barrier() {
             AtBarrier::Unsaved => (StateHandle::none(), StateHandle::none()),
+            AtBarrier::SavedToTheEnd => {
+                (cx.state::<A::Saved>(self.op, "value", Redistribution::Own), StateHandle::none())
+            }
             AtBarrier::Saved | AtBarrier::Given => (
                 cx.state::<A::Saved>(self.op, "value", Redistribution::First),
                 cx.state::<()>(self.op, "ended", Redistribution::First),
@@ -215,7 +221,11 @@ where
         let at_barrier = self.value.at_barrier();
         match self.phase {
             Phase::Taking if self.is_end(event) => {
-                self.state.save(event, |_| ());
+                self.state.save(event, |out| {
+                    if at_barrier == AtBarrier::SavedToTheEnd {
+                        self.value.save(out);
+                    }
+                });
                 self.ended.save(event, |out| {
                     // A part that was given at barriers leaves nothing behind.
                     if at_barrier == AtBarrier::Saved {

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Op, guard};
 use crate::operators::aggregates::{
     Aggregate, Aggregates, Average, Combine, Count, Max, Min, Number, PickBy, PickByKey, Sum,
-    Summand,
+    Summand, details,
 };
 use crate::plan::{Details, Origin, Scope};
 use crate::stream::{Chain, Stream};
@@ -309,15 +309,17 @@ impl<C: Chain> Stream<C> {
         const WHY: &str =
             "its result would never be known; `window_all(…)` has results before the end";
         let wrong = aggregate.check().err();
+        let details = details(origin, &aggregate);
+        let [locally, globally] = ["local", "global"].map(|phase| Details::of("phase", phase));
         let local = Arc::new(aggregate);
         let global = Arc::clone(&local);
         let stream = self
-            .absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
+            .absorb(origin, locally.with_all(details.clone()), WHY, move |_, _| {
                 Local::<A, A::State>::new(&local)
             })
             .with_state::<A::State>(Scope::Task)
             .gather(origin)
-            .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
+            .absorb(origin, globally.with_all(details), WHY, move |_, _| {
                 Global::<C::Item, A>::new(&global)
             })
             .with_state::<A::State>(Scope::Task);

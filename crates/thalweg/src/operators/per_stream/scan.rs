@@ -1,8 +1,9 @@
 //! The `scan` and `stateful_map` operators: one output record for each input record and the task's state.
 
+use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::data::{Data, Record};
-use crate::error::Result;
-use crate::flow::{Pipe, Push, RoundScoped, RoundState, guard};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Event, Pipe, Push, RoundScoped, RoundState, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -17,7 +18,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// Every task begins with a clone of `init` and sees its own records only; for one state over all records,
     /// continue in one task first with [`parallelism(1)`](Self::parallelism). For a state per key, group first.
-    /// The state is declared: it is [`Data`], and the plan shows it.
+    /// The state is declared: it is [`Data`], and the plan shows it. A job with several such states goes on from a
+    /// [checkpoint](crate::config::CheckpointConfig) with as many tasks only.
     ///
     /// Keeps order and tasks.
     ///
@@ -122,9 +124,53 @@ where
     {
         let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
         let first = Scanned { state: lock(&self.init).clone(), enough: false };
-        let scoped = RoundScoped::new(op, first, next);
-        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, types: PhantomData })
+        let mut scoped = RoundScoped::new(op, first, next);
+        let saved = cx.state::<TaskState<S>>(self.op, "state", Redistribution::United);
+        restore(&saved, &mut scoped.state, (cx.task, cx.tasks))?;
+        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, saved, types: PhantomData })
     }
+}
+
+/// The state of a task, in a checkpoint.
+#[derive(Data)]
+struct TaskState<S> {
+    enough: bool,
+    ended: bool,
+    state: S,
+}
+
+/// Restores the state of `task`, one of `tasks`.
+///
+/// # Errors
+///
+/// If there were not as many tasks, and some still need input: a state belongs to the records of its task.
+fn restore<S: Data>(
+    saved: &StateHandle,
+    scanned: &mut Scanned<S>,
+    (task, tasks): (usize, usize),
+) -> Result<()> {
+    let (mut before, mut all_done, mut own) = (0, true, None);
+    saved.restore_by_task(|of_task, of: TaskState<S>| {
+        before += 1;
+        all_done &= of.enough || of.ended;
+        if of_task == task {
+            own = Some(Scanned { state: of.state, enough: of.enough });
+        }
+        Ok(())
+    })?;
+    match own {
+        _ if before == 0 => {}
+        Some(own) if before == tasks => *scanned = own,
+        _ if all_done => scanned.enough = true,
+        _ => {
+            let what = format!(
+                "{OTHER_TASKS}: each of the {before} that it has had a state of its own, so there must be as many, and there \
+                 are {tasks}"
+            );
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+    }
+    Ok(())
 }
 
 /// The state of a scan, and whether it needs no more input.
@@ -145,14 +191,27 @@ pub struct ScanPush<I: ?Sized, S, F, O, N> {
     f: Arc<F>,
     emitted: u64,
     scoped: RoundScoped<Scanned<S>, N>,
+    saved: StateHandle,
     types: PhantomData<fn(&I) -> O>,
 }
 
-impl<I: Record + ?Sized, S: Clone + Send, F: Send + Sync, O, N: Pipe> Pipe
+impl<I: Record + ?Sized, S: Data + Clone, F: Send + Sync, O, N: Pipe> Pipe
     for ScanPush<I, S, F, O, N>
 {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.scoped)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.saved.save(event, |out| {
+            let Scanned { state, enough } = &self.scoped.state;
+            out.add_by_key(0, |bytes| {
+                enough.encode(bytes);
+                (event == Event::End).encode(bytes);
+                state.encode(bytes);
+            });
+        });
+        self.scoped.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {
@@ -165,7 +224,7 @@ impl<I, T, S, F, O, N> Push<I, T> for ScanPush<I, S, F, O, N>
 where
     I: Record + ?Sized,
     T: Time,
-    S: Clone + Send,
+    S: Data + Clone,
     O: 'static,
     F: for<'a> Fn(&mut S, I::Of<'a>) -> Option<O> + Send + Sync,
     N: Push<O, T>,

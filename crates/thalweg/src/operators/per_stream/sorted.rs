@@ -1,10 +1,11 @@
 //! The `sorted` operators: all records in order.
 
-use super::absorb::Absorb;
+use super::absorb::{Absorb, AtBarrier};
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
 use crate::data::{Data, Ordered, Portable};
 use crate::error::Result;
 use crate::exchange::{Edge, MergingInlet};
-use crate::flow::Push;
+use crate::flow::{Event, Flow, Pipe, Push};
 use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::state::{Sorted, Sorter};
 use crate::stream::{Chain, Received, Stream};
@@ -108,7 +109,7 @@ impl<C: Chain> Stream<C> {
         let compare = Arc::new(compare);
         let local = Arc::clone(&compare);
         let why = "the least record could still come";
-        let Stream { env, chain: Received { edges, op }, stage } = self
+        let sorted = self
             .absorb(origin, Details::none(), why, move |cx, op| {
                 let compare = Arc::clone(&local);
                 let (memory, spill) = (cx.spillable(op), cx.spill.clone());
@@ -118,9 +119,10 @@ impl<C: Chain> Stream<C> {
                     Sorter::new(compare, memory.another(), spill.clone())
                 })
             })
-            .with_state::<Vec<Owned<C>>>(Scope::Task)
-            .gather(origin);
-        Stream { env, chain: Merged { edges, op, compare }, stage }
+            .with_state::<Vec<Owned<C>>>(Scope::Task);
+        let sort = sorted.chain.op;
+        let Stream { env, chain: Received { edges, op }, stage } = sorted.gather(origin);
+        Stream { env, chain: Merged { edges, op, sort, compare }, stage }
     }
 }
 
@@ -128,6 +130,8 @@ impl<C: Chain> Stream<C> {
 pub struct Merged<D: Data, T: Time, F> {
     edges: Vec<Edge<D, T>>,
     op: usize,
+    /// The operator that sorts the records of each task.
+    sort: usize,
     compare: Arc<F>,
 }
 
@@ -139,7 +143,7 @@ where
 {
     type Item = D;
     type Time = T;
-    type Task<N: Push<D, T> + 'static> = MergingInlet<D, T, F, N>;
+    type Task<N: Push<D, T> + 'static> = MergingInlet<D, T, F, MergedPush<N>>;
 
     fn attach<N: Push<D, T> + 'static>(
         &self,
@@ -147,7 +151,53 @@ where
         next: N,
     ) -> Result<Self::Task<N>> {
         let lanes = self.edges.iter().flat_map(|edge| edge.lanes_to(cx.task));
+        let saved = cx.state::<bool>(self.sort, "over", Redistribution::First);
+        let mut over = false;
+        saved.restore(|was_over| {
+            over = was_over;
+            Ok(())
+        })?;
+        let next = MergedPush { saved, over, next };
         Ok(MergingInlet::new(cx.op(self.op), lanes.collect(), Arc::clone(&self.compare), next))
+    }
+}
+
+/// Remembers whether all records were emitted. The merge emits none before all sorts have ended, and no barrier passes it
+/// after that: behind a checkpoint are either all records, or none, and then the sorts have all of them.
+pub struct MergedPush<N> {
+    saved: StateHandle,
+    /// Whether all records were emitted before the checkpoint that the job began with: what the sorts emit is dropped.
+    over: bool,
+    next: N,
+}
+
+impl<N: Pipe> Pipe for MergedPush<N> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        Some(&mut self.next)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.saved.save(event, |out| out.add(&(event == Event::End)));
+        self.next.event(event);
+    }
+
+    fn resume(&mut self) -> Flow {
+        self.next.resume()
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.next.is_full()
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.over || self.next.is_closed()
+    }
+}
+
+impl<D: Data, T: Time, N: Push<D, T>> Push<D, T> for MergedPush<N> {
+    #[inline(always)]
+    fn push(&mut self, item: D, time: T) {
+        self.next.push(item, time);
     }
 }
 
@@ -224,6 +274,25 @@ where
     fn restart(&mut self) {
         self.spilled = Absorb::<I>::spilled(self);
         self.phase = Phase::Taking(Some((self.begin)()));
+    }
+
+    fn at_barrier(&self) -> AtBarrier {
+        AtBarrier::SavedToTheEnd
+    }
+
+    fn save(&self, out: &mut Saving) {
+        let Phase::Taking(Some(sorter)) = &self.phase else { return };
+        match sorter.in_memory() {
+            Some(records) => records.iter().for_each(|record| out.add(record)),
+            None => {
+                out.refuse("some of its records are on disk, and what is there is not saved yet")
+            }
+        }
+    }
+
+    fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        let Phase::Taking(Some(sorter)) = &mut self.phase else { return Ok(()) };
+        state.restore(|record| sorter.push(record))
     }
 }
 

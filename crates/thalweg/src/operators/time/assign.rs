@@ -224,11 +224,13 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
     ///
     /// It does not wait while a barrier is pending. Receivers hold back what other tasks send until the barrier
     /// has arrived from this task too, and the tasks that this one waits for could then not advance. Barriers do
-    /// not enter the body of a loop.
+    /// not enter the body of a loop. Nor does it wait while the job is drained: the source may not get to its end before.
     fn must_wait(&self) -> bool {
         let Some(drift) = &self.drift else { return false };
-        let awaited = self.op.signals().epoch();
-        (self.epoch == awaited || self.op.depth() > Depth::default()) && drift.must_wait(self.task)
+        let signals = self.op.signals();
+        (self.epoch == signals.epoch() || self.op.depth() > Depth::default())
+            && !signals.draining()
+            && drift.must_wait(self.task)
     }
 
     /// Emits the watermark if it has advanced, or if this task has to report that it is no longer idle. Returns
@@ -300,7 +302,7 @@ where
             }
             self.settled = false;
             // A watermark that is held back is emitted while this task waits; `idle` returns the time.
-            return if self.held { Flow::Waiting } else { Flow::Blocked };
+            return Flow::Paused;
         }
         Flow::Ready
     }
@@ -451,7 +453,26 @@ mod tests {
                 .shuffle()
                 .for_each(drop);
             let job = env.start()?;
-            (0..20).try_for_each(|_| job.barrier())?;
+            (0..8).try_for_each(|_| job.barrier())?;
+            job.drain();
+            job.wait()?;
+            Ok(())
+        });
+    }
+
+    /// All records are of one task, which waits for the other as long as the job runs.
+    #[test]
+    fn a_barrier_passes_a_partition_that_waits() {
+        every(|env| {
+            env.iter(0i64..)
+                .repartition_by(|_, _| 0)
+                .assign_timestamps(
+                    |at| Timestamp::from_micros(*at),
+                    Watermarks::monotonous().aligned(Duration::from_micros(1000)),
+                )
+                .for_each(drop);
+            let job = env.start()?;
+            (0..8).try_for_each(|_| job.barrier())?;
             job.drain();
             job.wait()?;
             Ok(())

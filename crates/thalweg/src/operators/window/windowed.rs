@@ -212,7 +212,8 @@ where
         A: Combine<G::Value>,
         W: Windowing<C, G, P, A>,
     {
-        self.aggregate_as("aggregate", Origin::here(E::KIND), make(Aggregates::new()))
+        let aggregate = make(Aggregates::new());
+        self.aggregate_as(&aggregate.name(), Origin::here(E::KIND), aggregate)
     }
 
     fn aggregate_as<A>(self, what: &str, origin: Origin, aggregate: A) -> Combined<C, G, P, W, E, A>

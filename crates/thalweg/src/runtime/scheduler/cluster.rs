@@ -25,6 +25,8 @@ use std::time::Duration;
 /// Hosts in one process.
 pub(crate) struct Cluster {
     turn: usize,
+    /// The most steps between two looks of the programs.
+    steps: usize,
     /// Whether frames are compressed, however short.
     compress: bool,
     /// Whether lanes between hosts are bundled, however few.
@@ -105,7 +107,7 @@ struct Programs {
     rounds: u64,
 }
 
-/// Steps between two looks of the programs, unless a task ends before.
+/// Steps between two looks of the programs, unless a task ends or the hosts agree on something before.
 const STEPS: usize = 64;
 /// How long a driver without steps to make waits for threads of blocking calls, before it looks again.
 const LOOK: Duration = Duration::from_millis(5);
@@ -126,6 +128,11 @@ impl Cluster {
     /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send; with two of
     /// four seeds, they bundle their lanes.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
+        Self::looking_after(STEPS, seed, turn, hosts)
+    }
+
+    /// As [`new`](Self::new), with at most this many steps between two looks of the programs.
+    pub(crate) fn looking_after(steps: usize, seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         let host = |number: usize| {
             let clock = Clock::simulated();
             clock.advance_to(number as Nanos * APART);
@@ -140,6 +147,7 @@ impl Cluster {
         let programs = Programs { running: hosts, waiting: 0, looked: 0, rounds: 0 };
         Arc::new(Self {
             turn,
+            steps,
             compress: seed % 2 == 1,
             bundle: matches!(seed % 4, 1 | 2),
             hosts: (0..hosts).map(host).collect(),
@@ -156,7 +164,6 @@ impl Cluster {
     }
 
     /// Drops a host with all of its tasks after this many steps, as if its machine had died.
-    #[cfg(all(test, not(loom)))]
     pub(crate) fn drop_after(&self, steps: u64, host: HostId) {
         lock(&self.order).drop = Some((steps, host));
     }
@@ -265,7 +272,7 @@ impl Cluster {
 
     /// Makes steps until programs should look, or there are none to make. Returns whether there were any.
     fn steps(&self) -> bool {
-        for made in 0..STEPS {
+        for made in 0..self.steps {
             match self.step() {
                 None => return made > 0,
                 Some(true) => return true,

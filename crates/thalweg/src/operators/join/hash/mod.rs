@@ -43,7 +43,7 @@ use std::marker::PhantomData;
 
 pub(super) use kept::{BuildTable, Row};
 pub(super) use probe::{Probes, Sought};
-pub(super) use saved::SavedRows;
+pub(super) use saved::{RowsOut, SavedRows};
 
 /// Rows that are linked in one step, before other work has its turn.
 const LINKED: usize = 64 << 10;

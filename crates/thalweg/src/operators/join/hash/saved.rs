@@ -40,7 +40,7 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
     }
 
     /// Whether this task saves the rows of all tasks.
-    pub(super) fn are_of_all_tasks(&self) -> bool {
+    pub(in crate::operators::join) fn are_of_all_tasks(&self) -> bool {
         self.everywhere && self.is_first && self.handle.is_on()
     }
 
@@ -94,7 +94,7 @@ impl RowsOut<'_> {
     }
 
     /// The rows cannot be saved now.
-    pub(super) fn refuse(&mut self) {
+    pub(in crate::operators::join) fn refuse(&mut self) {
         self.0.refuse("some of its records are on disk, and what is there is not saved yet");
     }
 }

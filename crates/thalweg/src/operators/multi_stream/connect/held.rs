@@ -1,7 +1,8 @@
 //! A queue of records that must not be processed yet: in memory as long as they are few, then on disk. All
 //! records are pushed before the first is taken.
 
-use crate::data::Wire;
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::data::{Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::RecordBatch;
 use crate::flow::CHUNK;
@@ -15,6 +16,17 @@ use std::collections::VecDeque;
 const ALWAYS: usize = 16 << 10;
 /// All tasks together may use one part in this many of the budget.
 const SHARE: usize = 8;
+
+/// The hash of a record's key, of records that are in the task that owns it.
+pub(super) type HashOf<I> = Option<for<'r, 'a> fn(&'r <I as Record>::Of<'a>) -> u64>;
+
+/// The tasks that get records from a checkpoint.
+pub(super) fn redistributed<I: Record + ?Sized>(hash: HashOf<I>) -> Redistribution {
+    match hash {
+        Some(_) => Redistribution::ByKey,
+        None => Redistribution::Own,
+    }
+}
 
 /// Records in the order of arrival.
 pub(super) struct Held<I: Wire + ?Sized, T: Time> {
@@ -94,6 +106,31 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
         (self.batches, self.bytes, self.len) = (VecDeque::new(), 0, 0);
         (self.writers, self.readers) = (None, None);
         let _ = self.reservation.try_resize(0);
+    }
+
+    /// Restores records that were [saved](Self::save).
+    pub(super) fn restore(&mut self, saved: &StateHandle) -> Result<()> {
+        saved.restore_encoded(|bytes| {
+            let item = I::decode(bytes)?;
+            Ok(self.push(item, T::decode(bytes)?))
+        })
+    }
+
+    /// Saves the records, with the hashes of their keys if they have any.
+    pub(super) fn save(&mut self, hash: HashOf<I>, out: &mut Saving) {
+        if self.writers.is_some() || self.readers.is_some() {
+            return out
+                .refuse("some of its records are on disk, and what is there is not saved yet");
+        }
+        for batch in &mut self.batches {
+            std::mem::take(batch).drain(|item, time| {
+                out.add_by_key(hash.map_or(0, |hash| hash(&item)), |bytes| {
+                    I::encode(&item, bytes);
+                    time.encode(bytes);
+                });
+                batch.push(item, time);
+            });
+        }
     }
 
     /// Passes a chunk of the records to `each`.

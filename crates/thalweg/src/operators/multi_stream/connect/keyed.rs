@@ -123,7 +123,10 @@ where
             edge.outlet(cx.task, cx.op(op), ByHash)
         })
     };
-    KeyedStream::from_parts(controls.with(hashed, tasks, send), InBeside(Carried(keys)))
+    KeyedStream::from_parts(
+        controls.with(hashed, tasks, send, Some(|(hash, _)| *hash)),
+        InBeside(Carried(keys)),
+    )
 }
 
 /// Finds key and value in records that are paired with a state.

@@ -4,7 +4,8 @@
 //! might block the other while it is not read, records are read and held. Watermarks, which would overtake held
 //! records, are held back with them.
 
-use super::held::Held;
+use super::held::{HashOf, Held, redistributed};
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Covariant, Data, Portable, Wire};
 use crate::error::Result;
 use crate::exchange::{Edge, PairInlet};
@@ -38,6 +39,7 @@ pub(super) struct Records<I: Portable + ?Sized, T: Time> {
     pub(super) edge: Edge<I, T>,
     pub(super) op: usize,
     pub(super) from: usize,
+    pub(super) hash: HashOf<I>,
 }
 
 /// The chain that begins with records paired with a state that a control stream changes.
@@ -70,15 +72,24 @@ where
     {
         let (controls, records) = (&self.controls, &self.records);
         let waits = self.order == Order::ControlFirst;
+        let saved = cx.state::<(bool, S)>(self.op, "state", Redistribution::United);
+        let state = restored(&saved, cx.task)?;
+        let saved_held =
+            cx.state::<(I::Owned, T)>(self.op, "held", redistributed::<I>(records.hash));
+        let mut held = Held::new(cx, self.op);
+        held.restore(&saved_held)?;
         let push = ConnectedPush {
             op: cx.op(self.op),
             init: Arc::clone(&self.init),
-            state: S::clone(&self.init),
+            state: state.unwrap_or_else(|| S::clone(&self.init)),
+            saved,
+            saved_held,
+            hash: records.hash,
             update: Arc::clone(&self.update),
             waits,
             open: !waits,
             holds: waits && cx.plan.are_connected(controls.from, records.from, self.stage),
-            held: Held::new(cx, self.op),
+            held,
             held_back: [None; 2],
             over: false,
             failed: false,
@@ -93,12 +104,31 @@ where
     }
 }
 
+/// The state that a task goes on with. All tasks get every control record until their records end, so the state of any
+/// task whose records had not ended is as good, but for the order in which control records had arrived.
+fn restored<S: Data>(saved: &StateHandle, task: usize) -> Result<Option<S>> {
+    let (mut own, mut another) = (None, None::<(bool, S)>);
+    saved.restore_by_task(|of_task, (ended, state): (bool, S)| {
+        if of_task == task && !ended {
+            own = Some(state);
+        } else if another.as_ref().is_none_or(|(had_ended, _)| *had_ended && !ended) {
+            another = Some((ended, state));
+        }
+        Ok(())
+    })?;
+    Ok(own.or(another.map(|(_, state)| state)))
+}
+
 /// Pairs records with a state, in a running task. The control stream is the first input.
 pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     op: Op,
     init: Arc<S>,
     state: S,
     update: Arc<U>,
+    /// Whether the records have ended, and the state.
+    saved: StateHandle,
+    saved_held: StateHandle,
+    hash: HashOf<I>,
     /// Whether all of the control stream comes first.
     waits: bool,
     /// Whether records may be passed on.
@@ -130,6 +160,18 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        let ended = event == Event::End;
+        self.saved.save(event, |out| {
+            out.add_by_key(0, |bytes| {
+                ended.encode(bytes);
+                self.state.encode(bytes);
+            });
+        });
+        self.saved_held.save(event, |out| {
+            if !ended {
+                self.held.save(self.hash, out);
+            }
+        });
         if !self.open {
             match event {
                 Event::Watermark(_) => {

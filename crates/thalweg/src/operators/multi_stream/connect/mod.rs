@@ -32,6 +32,7 @@ use crate::exchange::{Broadcast, RoundRobin};
 use crate::plan::{Details, Origin, Parallelism, Scope, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
+use held::HashOf;
 use meeting::{Controls, Order, Records};
 use std::sync::Arc;
 use timeless::Timeless;
@@ -156,11 +157,13 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     {
         let tasks = Parallelism::Free(self.tasks());
         let controls = Meet { control, init, update, order, origin };
-        controls.with(self, tasks, |stream, to| {
-            stream.send_to(to, origin, Strategy::Forward, |cx, op, edge| {
+        let send = |stream: Self, to| -> Sent<C> {
+            let forward = Origin { kind: "forward", ..origin };
+            stream.send_to(to, forward, Strategy::Forward, |cx, op, edge| {
                 edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
             })
-        })
+        };
+        controls.with(self, tasks, send, None)
     }
 }
 
@@ -189,6 +192,7 @@ where
         stream: Stream<C>,
         parallelism: Parallelism,
         send: impl FnOnce(Stream<C>, usize) -> Sent<C>,
+        hash: HashOf<C::Item>,
     ) -> Stream<Connected<C::Item, D::Item, C::Time, S, U>>
     where
         C: Chain<Item: Wire + Covariant>,
@@ -225,7 +229,7 @@ where
         };
         let from = stream.stage;
         let op = receive("receive");
-        let records = Records { edge: send(stream, stage), op, from };
+        let records = Records { edge: send(stream, stage), op, from, hash };
         let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
         let (init, update) = (Arc::new(init), Arc::new(update));
         let chain = Connected { controls, records, stage, op, order, init, update };

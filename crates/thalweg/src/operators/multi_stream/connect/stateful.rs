@@ -1,6 +1,7 @@
 //! A map with a state per key, beside the state that all keys share.
 
 use super::keyed::InBeside;
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
@@ -121,12 +122,23 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
+        type Saved<K, V> = (<K as Portable>::Owned, V);
+        let saved = cx.state::<Saved<G::Key, V>>(self.op, "table", Redistribution::ByKey);
+        let mut table = GroupTable::<G::Key, V>::new();
+        let mut weighed = HeapEstimate::new();
+        saved.restore(|(key, state): Saved<G::Key, V>| {
+            weighed.comes(&state);
+            let key = key.borrow();
+            table.upsert(G::Key::hash(key.probe()), key.probe(), key, || state);
+            Ok(())
+        })?;
         let push = StatefulWithPush {
             op: cx.op(self.op),
             keys: self.keys.clone(),
             with: Arc::clone(&self.with),
-            table: GroupTable::new(),
-            weighed: HeapEstimate::new(),
+            table,
+            saved,
+            weighed,
             memory: cx.fixed(self.op),
             failed: false,
             emitted: 0,
@@ -147,6 +159,7 @@ where
     keys: G,
     with: Arc<(V, F)>,
     table: GroupTable<G::Key, V>,
+    saved: StateHandle,
     /// The heap bytes of the states.
     weighed: HeapEstimate<V>,
     memory: Reservation,
@@ -185,7 +198,7 @@ where
 impl<I, S, G, V, O, F, N> Pipe for StatefulWithPush<I, S, G, V, O, F, N>
 where
     I: Record + ?Sized,
-    G: KeyBy<I>,
+    G: KeyBy<I, Key: Key<Owned: Borrow<G::Key>>>,
     V: Data + Sync,
     F: Send + Sync,
     N: Pipe,
@@ -195,6 +208,17 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        self.saved.save(event, |out| {
+            if event == Event::End {
+                return;
+            }
+            self.table.for_each(|key, state| {
+                out.add_by_key(G::Key::hash(key.probe()), |bytes| {
+                    key.own().encode(bytes);
+                    state.encode(bytes);
+                });
+            });
+        });
         if matches!(event, Event::Round(_)) {
             self.seen += self.table.len() as u64;
             self.table = GroupTable::new();

@@ -15,7 +15,7 @@ use super::in_order::WindowingInOrder;
 use super::windowed::{Described, Window, Windowing};
 use super::{Inspected, Timing};
 use crate::data::{Data, Record, Wire};
-use crate::operators::aggregates::{AggregateRef, Combine};
+use crate::operators::aggregates::{AggregateRef, Combine, short_type_name};
 use crate::operators::keyed::{KeyBy, KeyedStream, Placed};
 use crate::plan::Details;
 use crate::stream::{Chain, Stream};
@@ -288,11 +288,7 @@ where
     type Pane<O: Data> = CustomPane<H::Bounds, O>;
 
     fn details(&self) -> Details {
-        let name = std::any::type_name::<H>();
-        // Without its path and type parameters.
-        let name = name.split('<').next().unwrap_or(name);
-        let name = name.rsplit("::").next().unwrap_or(name);
-        self.early.details(Details::of("windows", name))
+        self.early.details(Details::of("windows", short_type_name::<H>()))
     }
 
     fn fault(&self) -> Option<String> {

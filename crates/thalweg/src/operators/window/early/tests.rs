@@ -20,7 +20,7 @@ fn in_order(
     env: &Environment,
     all: &[Reading],
 ) -> Stream<impl Chain<Item = Reading, Time = Timestamp> + use<>> {
-    let watermarks = Watermarks::bounded_disorder(disorder(all, 1));
+    let watermarks = Watermarks::bounded_disorder(disorder(all));
     let at = |reading: &Reading| Timestamp::from_micros(reading.1);
     env.iter(all.to_vec()).forward().assign_timestamps(at, watermarks)
 }
@@ -95,7 +95,7 @@ proptest! {
             values
         };
         // This is the longest lateness there is.
-        prop_assume!(disorder(&all, 1) <= micros(i64::MAX));
+        prop_assume!(disorder(&all) <= micros(i64::MAX));
         // Windows that begin before the first timestamp differ only in their ends.
         let at = |key: u8, pane: &Pane<Vec<i32>>| (key, pane.start, pane.end);
         let expected: BTreeMap<_, _> = shape

@@ -58,7 +58,7 @@ proptest! {
                 .forward()
                 .assign_timestamps(
                     |reading| Timestamp::from_micros(reading.1),
-                    Watermarks::bounded_disorder(disorder(&all, 1)),
+                    Watermarks::bounded_disorder(disorder(&all)),
                 )
                 .group_by(|reading| reading.0)
                 .map(|_, reading| reading.2)
@@ -81,7 +81,7 @@ proptest! {
                 .forward()
                 .assign_timestamps(
                     |reading| Timestamp::from_micros(reading.1),
-                    Watermarks::bounded_disorder(disorder(&all, 1)),
+                    Watermarks::bounded_disorder(disorder(&all)),
                 )
                 .group_by(|reading| reading.0)
         };

@@ -74,7 +74,7 @@ proptest! {
                 .forward()
                 .assign_timestamps(
                     |reading| Timestamp::from_micros(reading.1),
-                    Watermarks::bounded_disorder(disorder(&all, 1)),
+                    Watermarks::bounded_disorder(disorder(&all)),
                 )
                 .group_by(|reading| reading.0)
                 .window(SessionWindow::new(micros(gap)).early(Early::every(n)))

@@ -1,0 +1,313 @@
+//! Runs of a job that are ended after a checkpoint, and others that begin with it.
+
+use super::{Checked, on_cluster, show};
+use crate::checkpoint::{Checkpoints, OTHER_TASKS, Snapshot, Taken};
+use crate::config::{BatchMode, Config, Scheduler};
+use crate::data::hash_u64;
+use crate::net::HostId;
+use crate::plan::NOT_YET;
+use crate::runtime::Cluster;
+use crate::stream::{Checkpointing, Environment, JobHandle};
+use crate::{Error, ErrorKind, Output, Result};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Draws other numbers for these runs than for those without checkpoints.
+const INTERRUPTED: u64 = 1 << 33;
+/// Draws others for runs on several hosts.
+const RESTARTED: u64 = 1 << 34;
+/// How a run ends that has to end well and does not.
+const NOT_WELL: &str = "the last run has not ended well";
+
+/// A run that is cancelled after a barrier, and another one that begins with what was saved at the barrier.
+pub(super) struct Interrupted {
+    first: Config,
+    /// After how many steps of its scheduler there is a barrier in the first.
+    steps: usize,
+    second: Config,
+}
+
+/// Begins a job with checkpoints.
+fn begin<S: Checked>(
+    job: &impl Fn(&Environment) -> S,
+    env: &Environment,
+    checkpoints: &Arc<Checkpoints>,
+) -> Result<(JobHandle, Output<Vec<S::Record>>)> {
+    let records = job(env).collected();
+    let plan = env.plan();
+    let begun = env.start_with(Some(checkpoints))?;
+    if let Some(op) = plan.without_checkpoints().first() {
+        let what = "the plan says that it has no checkpoints, and it has";
+        return Err(Error::new(ErrorKind::Internal, what).in_operator(op.label()));
+    }
+    Ok((begun, records))
+}
+
+fn failed(error: Error) -> String {
+    format!("failed: {error}")
+}
+
+/// Whether a job was refused that cannot have checkpoints.
+fn has_none(error: &Error) -> bool {
+    error.message().starts_with(NOT_YET)
+}
+
+/// Whether a job was refused that can be restored at as many tasks only.
+fn needs_as_many_tasks(error: &Error) -> bool {
+    error.message().starts_with(OTHER_TASKS)
+}
+
+impl Interrupted {
+    pub(super) fn drawn_from(seed: u64, usual: &Config) -> Self {
+        let drawn = hash_u64(seed + INTERRUPTED).to_le_bytes().map(usize::from);
+        let config = |cores: usize| {
+            let mut config = usual.clone();
+            config.scheduler = Scheduler::Deterministic { seed };
+            config.cores = NonZeroUsize::new(cores).unwrap_or(config.cores);
+            config.turn = NonZeroUsize::MIN;
+            config.batch = BatchMode::Fixed { size: 1 + drawn[0] % 40 };
+            config
+        };
+        let steps = [1, 5, 20, 80][drawn[1] % 4] * (1 + drawn[2] % 5);
+        Self { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
+    }
+
+    /// The result of the second run; `None` if the job cannot have checkpoints, or not at that barrier.
+    pub(super) fn run<S: Checked>(
+        &self,
+        job: &impl Fn(&Environment) -> S,
+    ) -> Result<Option<Vec<S::Record>>, String> {
+        let begin = |config: &Config, restored| {
+            begin(job, &Environment::checked(config.clone()), &Checkpoints::new(restored, None))
+        };
+        let first = match begin(&self.first, None) {
+            Err(error) if has_none(&error) => return Ok(None),
+            begun => begun.map_err(failed)?.0,
+        };
+        first.drive_for(self.steps);
+        let taken = match first.snapshot() {
+            Err(error) if error.kind() == ErrorKind::Internal => return Err(failed(error)),
+            taken => taken,
+        };
+        first.cancel();
+        let ended = first.wait();
+        let snapshot = match (taken, ended) {
+            (Ok(Some(Taken { snapshot, .. })), _) => snapshot,
+            // An operator could not save what it has on disk.
+            (Err(_), Err(error)) if error.kind() == ErrorKind::Cancelled => return Ok(None),
+            (_, ended) => return ended.map(|_| None).map_err(failed),
+        };
+        let (mut bytes, entries) = snapshot.pieces();
+        entries.for_each(|entries| bytes.extend_from_slice(entries));
+        let snapshot = Snapshot::decode(&bytes).map_err(|error| format!("torn: {error}"))?;
+        let (second, records) = match begin(&self.second, Some(snapshot)) {
+            Err(error) if needs_as_many_tasks(&error) && self.first.cores != self.second.cores => {
+                return Ok(None);
+            }
+            begun => begun.map_err(failed)?,
+        };
+        second.wait().map_err(failed)?;
+        records.take().map(Some).map_err(failed)
+    }
+
+    pub(super) fn show(&self) -> String {
+        let Self { first, steps, second } = self;
+        format!(
+            "{}, interrupted at a barrier after {steps} steps, and then {}",
+            show(first),
+            show(second)
+        )
+    }
+}
+
+/// Runs of a job on one host or several, each of which begins with the newest checkpoint of those before it, from files.
+/// All but the last one are ended.
+pub(super) struct Restarted {
+    runs: Vec<Run>,
+}
+
+/// One of these runs.
+struct Run {
+    config: Config,
+    /// Those of each host.
+    cores: Vec<usize>,
+    /// The seed of the order of steps.
+    seed: u64,
+    /// The most steps between two looks of the programs.
+    steps: usize,
+    end: Option<End>,
+}
+
+/// How a run is ended.
+#[derive(Clone, Copy)]
+struct End {
+    /// How many checkpoints are taken.
+    checkpoints: usize,
+    /// How often the programs look at the job before each.
+    looks: usize,
+    /// A host that is lost after so many steps, which may be before these checkpoints or later. Without one, the job is
+    /// cancelled.
+    lost: Option<(u64, HostId)>,
+}
+
+/// What has become of a run on one host.
+enum Ended<T> {
+    Well(T),
+    Interrupted,
+    /// The job cannot have checkpoints, or not there, or cannot be restored there.
+    Refused,
+}
+
+/// The numbers of hosts of runs that follow each other.
+const HOSTS: [[usize; 3]; 8] =
+    [[2, 3, 1], [3, 1, 2], [1, 2, 3], [3, 2, 1], [2, 1, 3], [1, 3, 2], [2, 3, 2], [3, 2, 3]];
+
+impl Restarted {
+    /// What all runs have is of `usual`.
+    pub(super) fn drawn_from(seed: u64, usual: impl Fn(u64) -> Config) -> Self {
+        let hosts = HOSTS[seed as usize % HOSTS.len()];
+        let last = hosts.len() - 1;
+        let run = |(at, hosts): (usize, usize)| {
+            let seed = seed * 3 + at as u64;
+            Run::drawn_from(seed, usual(seed), hosts, at == last)
+        };
+        Self { runs: hosts.into_iter().enumerate().map(run).collect() }
+    }
+
+    /// Runs the job, and judges the result.
+    pub(super) fn run<S: Checked>(
+        &self,
+        job: &(impl Fn(&Environment) -> S + Sync),
+        mut judge: impl FnMut(Vec<S::Record>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
+        for (number, run) in self.runs.iter().enumerate() {
+            let mut is_over = false;
+            for (host, ended) in run.run(job, dir.path()).into_iter().enumerate() {
+                let judged = match ended {
+                    Ok(Ended::Refused) => return Ok(()),
+                    Ok(Ended::Interrupted) => Ok(()),
+                    Ok(Ended::Well(records)) => {
+                        // Others may have ended well when it was lost, and the job begins again.
+                        is_over |= HostId(host) == HostId::FIRST;
+                        judge(records)
+                    }
+                    Err(error) => Err(error),
+                };
+                judged.map_err(|what| format!("run {number}, on host {host}: {what}"))?;
+            }
+            if is_over {
+                return Ok(());
+            }
+        }
+        Err(NOT_WELL.to_owned())
+    }
+
+    pub(super) fn show(&self) -> String {
+        let runs: Vec<_> = self.runs.iter().map(Run::show).collect();
+        runs.join(", and then ")
+    }
+}
+
+impl Run {
+    fn drawn_from(seed: u64, usual: Config, hosts: usize, is_last: bool) -> Self {
+        let [drawn, more] =
+            [0, 1].map(|word| hash_u64(2 * seed + word + RESTARTED).to_le_bytes().map(usize::from));
+        let batch = BatchMode::Fixed { size: 1 + drawn[0] % 40 };
+        let turn = NonZeroUsize::MIN.saturating_add(drawn[1] % 4);
+        let cores = (0..hosts).map(|host| 1 + drawn[2 + host] % 3).collect();
+        let steps = [8, 32, 64][drawn[5] % 3];
+        let lost = hosts > 1 && drawn[6] % 2 == 0;
+        let after = [50, 200, 800, 3200][more[2] % 4] * (1 + more[3] as u64 % 4);
+        let end = End {
+            checkpoints: 1 + drawn[7] % 3,
+            looks: [1, 4, 16, 64][more[0] % 4] * (1 + more[1] % 3),
+            lost: lost.then_some((after, HostId(more[4] % hosts))),
+        };
+        let end = Some(end).filter(|_| !is_last);
+        Self { config: Config { batch, turn, ..usual }, cores, seed, steps, end }
+    }
+
+    /// Runs the job; returns what has become of it on each host.
+    fn run<S: Checked>(
+        &self,
+        job: &(impl Fn(&Environment) -> S + Sync),
+        dir: &Path,
+    ) -> Vec<Result<Ended<Vec<S::Record>>, String>> {
+        let Self { config, cores, seed, steps, end } = self;
+        let cluster = Cluster::looking_after(*steps, *seed, config.turn.get(), cores.len());
+        if let Some((after, host)) = end.and_then(|end| end.lost) {
+            cluster.drop_after(after, host);
+        }
+        on_cluster(&cluster, config, cores, &|env| self.run_on_host(job, env, dir))
+    }
+
+    fn run_on_host<S: Checked>(
+        &self,
+        job: &impl Fn(&Environment) -> S,
+        env: &Environment,
+        dir: &Path,
+    ) -> Result<Ended<Vec<S::Record>>, String> {
+        let checkpoints = env.checkpoints_in(dir).map_err(failed)?;
+        let is_ended = |error: &Error| {
+            let kinds = [ErrorKind::Cancelled, ErrorKind::Lost];
+            self.end.is_some() && kinds.contains(&error.kind())
+        };
+        let (begun, records) = match begin(job, env, &checkpoints.checkpoints) {
+            Err(error) if has_none(&error) || needs_as_many_tasks(&error) => {
+                return Ok(Ended::Refused);
+            }
+            Err(error) if is_ended(&error) => return Ok(Ended::Interrupted),
+            begun => begun.map_err(failed)?,
+        };
+        let taken = self.end.map_or(Ok(()), |end| end.take(&begun, env, &checkpoints));
+        match (taken, begun.wait()) {
+            (_, Ok(_)) => records.take().map(Ended::Well).map_err(failed),
+            // An operator could not save what it has on disk.
+            (Err(error), Err(ended)) if error.kind() == ErrorKind::Plan && is_ended(&ended) => {
+                Ok(Ended::Refused)
+            }
+            (Ok(()), Err(error)) if is_ended(&error) => Ok(Ended::Interrupted),
+            (Err(error), _) | (_, Err(error)) => Err(failed(error)),
+        }
+    }
+
+    fn show(&self) -> String {
+        let Self { config, cores, seed, end, .. } = self;
+        let end = match end {
+            None => String::new(),
+            Some(End { checkpoints, lost: None, .. }) => {
+                format!(", cancelled after {checkpoints} checkpoints")
+            }
+            Some(End { lost: Some((after, host)), .. }) => {
+                format!(", until host {} is lost after {after} steps", host.0)
+            }
+        };
+        format!(
+            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{end}",
+            show(config)
+        )
+    }
+}
+
+impl End {
+    /// On the first host, takes checkpoints, and cancels the job; on others, saves their parts.
+    fn take(self, job: &JobHandle, env: &Environment, checkpoints: &Checkpointing) -> Result<()> {
+        if !env.is_first_host() {
+            return job.take_checkpoint(checkpoints).map(drop);
+        }
+        let mut taken = Ok(true);
+        for _ in 0..self.checkpoints {
+            job.drive_for(self.looks);
+            taken = job.take_checkpoint(checkpoints);
+            if !matches!(taken, Ok(true)) {
+                break;
+            }
+        }
+        if self.lost.is_none() || taken.is_err() {
+            job.cancel();
+        }
+        taken.map(drop)
+    }
+}
