@@ -13,7 +13,7 @@ use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  thalweg checkpoint ls saved               # number, age and size of each
+  thalweg checkpoint ls saved               # number, age and size of each, and whether it is whole
   thalweg checkpoint show saved             # what each operator has in the newest
   thalweg checkpoint verify saved           # whether each is whole; the exit status is 1 if not
   thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
@@ -41,7 +41,7 @@ enum Command {
         #[command(flatten)]
         dir: Directory,
         /// The number of the checkpoint
-        #[arg(long, value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+        #[arg(long, value_name = "N", conflicts_with = "all")]
         number: Option<u64>,
         /// All of them
         #[arg(long)]
@@ -59,7 +59,7 @@ struct Directory {
 /// Runs the command; returns the status of the process.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let (text, status) = match &arguments.command {
-        Command::Ls(dir) => (table(&list(dir)?, SystemTime::now()), 0),
+        Command::Ls(dir) => (table(dir, &list(dir)?, SystemTime::now())?, 0),
         Command::Show { dir, number } => {
             let all = list(dir)?;
             let wanted = match number {
@@ -75,6 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             }
         }
         Command::Verify(dir) => verify(dir)?,
+        Command::Rm { number: None, all: false, .. } => {
+            bail!(
+                "which checkpoint? `--number N` removes one, and `--all` removes all of them, so that the job begins anew"
+            )
+        }
         Command::Rm { dir, number, all } => {
             let files = list(dir)?;
             let wanted = |file: &&CheckpointFile| *all || Some(file.number) == *number;
@@ -125,16 +130,30 @@ fn verify(dir: &Directory) -> Result<(String, u8)> {
     Ok((text, status))
 }
 
-fn table(files: &[CheckpointFile], now: SystemTime) -> String {
-    let age = |file: &CheckpointFile| {
+fn table(dir: &Directory, files: &[CheckpointFile], now: SystemTime) -> Result<String> {
+    let checkpoints = CheckpointDir::open(&dir.dir)?;
+    let rows = files.iter().filter_map(|file| {
         let age = file.written.and_then(|written| now.duration_since(written).ok());
-        age.map_or_else(
-            || "?".to_owned(),
-            |age| format!("{:?}", Duration::from_secs(age.as_secs())),
-        )
-    };
-    let rows = files.iter().map(|file| [file.number.to_string(), age(file), size(file.bytes)]);
-    columns(["NUMBER", "AGE", "SIZE"], rows)
+        let whole = match checkpoints.read(file.number) {
+            Ok(_) => "yes",
+            // The job that uses the directory has removed it.
+            Err(_) if !file.path.exists() => return None,
+            Err(_) => "no",
+        };
+        let age = age.map_or_else(|| "?".to_owned(), span);
+        Some([file.number.to_string(), age, size(file.bytes), whole.to_owned()])
+    });
+    Ok(columns(["NUMBER", "AGE", "SIZE", "WHOLE"], rows))
+}
+
+/// A span of time, as people read it.
+fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", span.as_secs_f64()),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
 }
 
 fn states_table(states: &[StateSummary]) -> String {
@@ -186,6 +205,10 @@ mod tests {
     fn columns_are_as_wide_as_their_cells() {
         let rows = [["a", "long"], ["longer", "b"]].map(|row| row.map(str::to_owned));
         assert_eq!(columns(["X", "Y"], rows.into_iter()), "X       Y\na       long\nlonger  b\n");
+        assert_eq!(
+            [0.25, 59.0, 61.0, 90_000.0].map(|seconds| span(Duration::from_secs_f64(seconds))),
+            ["0.2 s", "59.0 s", "1 min 01 s", "25 h 00 min"]
+        );
         assert_eq!(
             [size(0), size(1023), size(1536), size(3 << 40)],
             ["0 B", "1023 B", "1.5 KiB", "3.0 TiB"]

@@ -1,6 +1,7 @@
 //! `thalweg launch`: what is to be started where, from the command line.
 
-use crate::supervise::supervise;
+use crate::lines::say;
+use crate::supervise::{by_signal, last_signal, pause, supervise};
 use crate::{hosts, local};
 use anyhow::{Context as _, Result, bail};
 use std::env;
@@ -8,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Start a program as one job on many hosts
 ///
@@ -16,11 +18,15 @@ use std::path::{Path, PathBuf};
 /// When one process fails, the others are ended, and its status is that of this command.
 ///
 /// Ctrl-C and SIGTERM are passed on to all processes; the third such signal kills them.
+///
+/// With --restarts, a job that has failed is started again on all hosts. One with --checkpoint goes on from its newest
+/// checkpoint then, another one begins anew.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   thalweg launch --local 3 -- ./wordcount big.txt
   thalweg launch --hosts hosts.toml -- ./wordcount /shared/big.txt
+  thalweg launch --local 3 --restarts 5 -- ./wordcount big.txt --output counts --checkpoint saved
 
 hosts.toml:
   [[hosts]]
@@ -50,6 +56,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
 
+    /// Start the program again up to N times when it has failed, after 1 s, 2 s, 4 s, and so on up to 30 s
+    ///
+    /// Not after wrong arguments or settings (status 2), nor after a signal to this command. What host 0 has printed and read
+    /// of its standard input is not taken back
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    restarts: u32,
+
     /// Set a variable on all hosts, or pass on the one that is set here; those named THALWEG_... always are
     #[arg(long = "env", value_name = "NAME[=VALUE]", requires = "hosts", conflicts_with = "local")]
     pub(crate) variables: Vec<String>,
@@ -71,13 +84,47 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let (program, rest) = arguments.command.split_first().context("no program is named")?;
     let program = find(program, env::var_os("PATH").as_deref())?;
-    let started = match (arguments.local, &arguments.hosts) {
-        (Some(count), _) => local::start(count, arguments, &program, rest)?,
-        (None, Some(file)) => hosts::start(file, arguments, &program, rest)?,
+    let start = || match (arguments.local, &arguments.hosts) {
+        (Some(count), _) => local::start(count, arguments, &program, rest),
+        (None, Some(file)) => hosts::start(file, arguments, &program, rest),
         (None, None) => bail!("either --local or --hosts is needed"),
     };
-    supervise(started)
+    // A signal that comes before ends this command at once.
+    let mut first = Some(start()?);
+    let signal = last_signal()?;
+    let mut restarts = 0;
+    loop {
+        let status = match first.take().map_or_else(start, Ok) {
+            Ok(started) => supervise(started, &signal)?,
+            // A host may come back.
+            Err(error) if restarts < arguments.restarts => {
+                say(&format!("{error:#}"));
+                1
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(status) = by_signal(&signal, status) {
+            return Ok(status);
+        }
+        if NOT_AGAIN.contains(&status) || restarts == arguments.restarts {
+            return Ok(status);
+        }
+        let wait = FIRST_PAUSE.saturating_mul(1 << restarts.min(8)).min(LONGEST_PAUSE);
+        restarts += 1;
+        let of = arguments.restarts;
+        say(&format!("starting the program again in {} s: {restarts} of {of}", wait.as_secs()));
+        pause(wait, &signal);
+        if let Some(status) = by_signal(&signal, status) {
+            return Ok(status);
+        }
+    }
 }
+
+/// The statuses after which the program is not started again: of success, and of arguments and settings that it refuses.
+const NOT_AGAIN: [u8; 2] = [0, 2];
+/// How long the launcher waits before it starts the program again the first time, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The path of a program, as a shell finds it.
 fn find(program: &OsStr, folders: Option<&OsStr>) -> Result<PathBuf> {

@@ -13,6 +13,8 @@ use signal_hook::iterator::{Handle, Signals};
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ const GRACE: Duration = Duration::from_secs(5);
 const ASKED: Duration = Duration::from_secs(5);
 /// How long the output of processes that have ended is waited for: what they have started may still have it open.
 const REST: Duration = Duration::from_secs(1);
+/// How often the launcher looks for signals while it runs no processes.
+const LOOK: Duration = Duration::from_millis(50);
 /// The exit status of a process that a signal has ended is this and the number of the signal.
 const BY_SIGNAL: u8 = 128;
 /// Signals that are passed on; the next one kills.
@@ -108,8 +112,36 @@ enum Next {
     Cut,
 }
 
-/// Waits for the end of all processes; returns the exit status of the first that has failed, or 0.
-pub(crate) fn supervise(mut all: Vec<Started>) -> Result<u8> {
+/// The last signal that this command has got from now on, 0 if none: also while it starts processes.
+pub(crate) fn last_signal() -> Result<Arc<AtomicUsize>> {
+    let last = Arc::default();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let number = usize::try_from(signal).context("a signal has no number")?;
+        signal_hook::flag::register_usize(signal, Arc::clone(&last), number)
+            .context("cannot receive signals")?;
+    }
+    Ok(last)
+}
+
+/// The status of a command that a signal has ended, whose processes have ended with `status`; `None` if there was none.
+pub(crate) fn by_signal(last: &AtomicUsize, status: u8) -> Option<u8> {
+    let signal = u8::try_from(last.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0)?;
+    // Only the process that got the signal knows by which the job was cancelled; one that was drained has ended well.
+    Some(if (1..=BY_SIGNAL).contains(&status) { BY_SIGNAL.saturating_add(signal) } else { status })
+}
+
+/// Waits for so long, or until a signal comes.
+pub(crate) fn pause(time: Duration, last_signal: &AtomicUsize) {
+    let end = Instant::now() + time;
+    while last_signal.load(Ordering::SeqCst) == 0 && Instant::now() < end {
+        thread::sleep(LOOK.min(time));
+    }
+}
+
+/// Waits for the end of all processes; returns the exit status of the first that has failed, or 0. If a signal came before,
+/// while they were started, they are killed.
+pub(crate) fn supervise(mut all: Vec<Started>, last_signal: &AtomicUsize) -> Result<u8> {
+    let before = last_signal.load(Ordering::SeqCst) != 0;
     let (sender, events) = channel();
     let watched = watch(&mut all, &sender);
     let signals = match watched {
@@ -119,6 +151,9 @@ pub(crate) fn supervise(mut all: Vec<Started>) -> Result<u8> {
             return Err(error);
         }
     };
+    if before {
+        all.iter_mut().for_each(Started::kill);
+    }
     let status = decide(&mut all, &events);
     signals.close();
     status
@@ -161,7 +196,6 @@ fn watch(all: &mut [Started], events: &Sender<Event>) -> Result<Handle> {
 fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
     let mut failed = None;
     let mut signals = 0;
-    let mut last_signal = None;
     let mut asked = false;
     let mut copied = 0;
     let mut next: Option<(Instant, Next)> = None;
@@ -187,7 +221,6 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
             (Ok(Event::Copied), _) => copied += 1,
             (Ok(Event::Signal(signal)), _) => {
                 signals += 1;
-                last_signal = Some(signal);
                 if signals > PASSED_ON {
                     all.iter_mut().for_each(Started::kill);
                     next = Some((Instant::now() + ASKED, Next::Cut));
@@ -222,11 +255,7 @@ fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {
             Err(_) => break,
         }
     }
-    Ok(match (failed, last_signal) {
-        // The job was cancelled: only the process that got the signal knows by which.
-        (Some(code), Some(signal)) if code <= BY_SIGNAL => BY_SIGNAL.saturating_add(signal as u8),
-        (code, _) => code.unwrap_or(0),
-    })
+    Ok(failed.unwrap_or(0))
 }
 
 /// The exit status by which a shell reports how a process ended.

@@ -76,6 +76,11 @@ fn checkpoints_are_listed_shown_verified_and_removed() {
     let mut bytes = std::fs::read(&files[1].path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&files[1].path, bytes).unwrap();
+    let listed = text(&thalweg(&["ls"], &dir, &[]).stdout);
+    let ends: Vec<_> =
+        listed.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(ends, ["yes", "no"], "{listed}");
+    assert!(!listed.contains("0ns"), "{listed}");
     let verified = thalweg(&["verify"], &dir, &[]);
     assert_eq!(verified.status.code(), Some(1));
     let said = text(&verified.stdout);
@@ -84,7 +89,9 @@ fn checkpoints_are_listed_shown_verified_and_removed() {
 
     assert!(thalweg(&["rm"], &dir, &["--number", &newer]).status.success());
     assert_eq!(CheckpointDir::open(&dir).unwrap().list().unwrap(), files[..1]);
-    assert_eq!(thalweg(&["rm"], &dir, &[]).status.code(), Some(2), "of which?");
+    let which = thalweg(&["rm"], &dir, &[]);
+    assert_eq!(which.status.code(), Some(2));
+    assert!(text(&which.stderr).contains("--all"), "{}", text(&which.stderr));
     assert!(thalweg(&["rm"], &dir, &["--all"]).status.success());
     assert_eq!(CheckpointDir::open(&dir).unwrap().list().unwrap(), []);
     let gone = thalweg(&["ls"], &folder.path().join("nowhere"), &[]);

@@ -72,6 +72,16 @@ fn processes(mark: &str) -> Vec<u32> {
         .collect()
 }
 
+/// The process of a host, among those with a mark.
+fn process_of(host: usize, mark: &str) -> Pid {
+    let wanted = format!("THALWEG_HOST_ID={host}").into_bytes();
+    let found = processes(mark).into_iter().find(|process| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
+    });
+    Pid::from_raw(found.unwrap() as i32).unwrap()
+}
+
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -288,15 +298,7 @@ fn a_killed_process_is_named_by_the_launcher_and_by_the_others() {
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     wait_for(&mut lines, "running", 3);
-    let of_host = |id: &str| {
-        let wanted = format!("THALWEG_HOST_ID={id}").into_bytes();
-        let found = processes(&mark).into_iter().find(|process| {
-            let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap();
-            environment.split(|byte| *byte == 0).any(|variable| variable == wanted)
-        });
-        Pid::from_raw(found.unwrap() as i32).unwrap()
-    };
-    kill_process(of_host("2"), Signal::KILL).unwrap();
+    kill_process(process_of(2, &mark), Signal::KILL).unwrap();
     let mut said = String::new();
     lines.read_to_string(&mut said).unwrap();
     let output = finish(child, &mark);
@@ -307,6 +309,123 @@ fn a_killed_process_is_named_by_the_launcher_and_by_the_others() {
             |line: &str| line.starts_with(&format!("[{host}] error: ")) && line.contains("host 2");
         assert!(said.lines().any(lost), "{host}: {said}");
     }
+}
+
+#[test]
+fn a_job_that_has_failed_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, saved) = (folder.path().to_str().unwrap(), folder.path().join("saved"));
+    let mut arguments = vec!["die", "--at", "1", "--folder", path, "--checkpoint"];
+    arguments.extend([saved.to_str().unwrap(), "--checkpoint-interval", "5ms"]);
+    let flags = ["--local", "2", "--restarts"];
+    let run =
+        |restarts| output(launch(&[&flags[..], &[restarts]].concat(), "misbehave", &arguments));
+    let given_up = run("1");
+    let said = text(&given_up.stderr);
+    assert_eq!(given_up.status.code(), Some(134), "{said}");
+    assert!(said.contains("thalweg: starting the program again in 1 s: 1 of 1\n"), "{said}");
+    assert!(!folder.path().join("counts").exists());
+    std::fs::write(folder.path().join("started"), "").unwrap();
+    let ended = run("9");
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{said}");
+    assert!(said.contains("thalweg: starting the program again in 2 s: 2 of 9\n"), "{said}");
+    check_counts(folder.path(), 1_000_000);
+}
+
+/// Checks the file in which numbers are counted by their remainders, of which there are as many of each.
+fn check_counts(folder: &Path, of_each: u64) {
+    let counts = std::fs::read_to_string(folder.join("counts")).unwrap();
+    let mut counts: Vec<_> = counts.lines().map(str::to_owned).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [0, 1, 2].map(|key| format!("{key} {of_each}")));
+}
+
+/// Starts the slow job with checkpoints, and signals when it runs on all hosts; returns how the launcher ended, and what was said
+/// from then on.
+fn with_signal(
+    folder: &Path,
+    flags: &[&str],
+    hosts: usize,
+    send: impl FnOnce(&Child, &str),
+) -> (Output, String) {
+    let saved = folder.join("saved");
+    let mut arguments = vec!["slow", "--folder", folder.to_str().unwrap(), "--checkpoint"];
+    // No checkpoint but the last one.
+    arguments.extend([saved.to_str().unwrap(), "--checkpoint-interval", "1000s"]);
+    let (mut command, mark) = launch(flags, "misbehave", &arguments);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut lines, "running", hosts);
+    std::thread::sleep(Duration::from_millis(300));
+    send(&child, &mark);
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    (finish(child, &mark), said)
+}
+
+#[test]
+fn a_job_with_checkpoints_is_suspended_on_all_hosts_and_goes_on_on_others() {
+    let folder = tempfile::tempdir().unwrap();
+    for (run, local) in ["2", "3"].into_iter().enumerate() {
+        let hosts = 2 + run;
+        let term = |launcher: &Child, _: &str| signal(launcher, Signal::TERM);
+        let (output, said) = with_signal(folder.path(), &["--local", local], hosts, term);
+        assert_eq!(output.status.code(), Some(143), "{said}");
+        let onward = format!(
+            " by SIGTERM: it goes on from checkpoint {} of {}",
+            1 + run,
+            folder.path().display()
+        );
+        for host in 0..hosts {
+            let line = format!("[{host}] suspended{onward}");
+            assert!(said.lines().any(|said| said.starts_with(&line)), "{said}");
+        }
+        assert!(!folder.path().join("counts").exists());
+    }
+    let (output, said) = with_signal(folder.path(), &["--local", "2"], 2, |_, _| ());
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    check_counts(folder.path(), 10_000);
+}
+
+#[test]
+fn a_job_that_one_host_suspends_is_started_again_on_all() {
+    for host in 0..2 {
+        let folder = tempfile::tempdir().unwrap();
+        let term =
+            |_: &Child, mark: &str| kill_process(process_of(host, mark), Signal::TERM).unwrap();
+        let flags = ["--local", "2", "--restarts", "1"];
+        let (output, said) = with_signal(folder.path(), &flags, 2, term);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("starting the program again in 1 s: 1 of 1"), "{said}");
+        assert!(said.contains("[0] the job goes on from checkpoint 1 of "), "{said}");
+        check_counts(folder.path(), 10_000);
+    }
+}
+
+#[test]
+fn a_signal_between_two_runs_ends_the_launch() {
+    for (number, expected) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let flags = ["--local", "2", "--restarts", "5"];
+        let (mut command, mark) = launch(&flags, "misbehave", &["panic", "--at", "1"]);
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        // Not the first pause, which would be over soon.
+        wait_for(&mut lines, "starting the program again in 2 s: 2 of 5", 1);
+        signal(&child, number);
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "", "it starts nothing");
+        assert_eq!(finish(child, &mark).status.code(), Some(expected));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_arguments_is_wrong_again() {
+    let output = output(launch(&["--local", "2", "--restarts", "3"], "misbehave", &["none"]));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(!said.contains("again"), "{said}");
 }
 
 #[test]

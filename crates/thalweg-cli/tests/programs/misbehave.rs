@@ -2,10 +2,12 @@
 
 use clap::{Parser, ValueEnum};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg::{Result, cli};
+use thalweg::{Chain, Environment, Result, Stream, cli};
 
 /// Counts numbers, and has one host misbehave.
 #[derive(Parser)]
@@ -14,6 +16,9 @@ struct Args {
     /// The host that misbehaves
     #[arg(long, default_value_t = usize::MAX)]
     at: usize,
+    /// The folder where it writes how often it was started, and its count
+    #[arg(long, default_value = ".")]
+    folder: PathBuf,
     #[command(flatten)]
     engine: cli::EngineArgs,
 }
@@ -24,8 +29,12 @@ enum How {
     Exit,
     /// A closure panics.
     Panic,
+    /// Its process dies in the middle of the job, the first two times.
+    Die,
     /// Never ends, and says when it has begun.
     Endless,
+    /// Takes some seconds, and says when it has begun.
+    Slow,
     /// Never ends, and ignores signals.
     Deaf,
     /// Prints where it is: number of the host, cores, memory, a line of its standard input.
@@ -67,6 +76,19 @@ fn count(args: &Args, id: usize) -> Result<()> {
         eprintln!("running");
         return job.wait().map(drop);
     }
+    if args.how == How::Slow {
+        let numbers = env.range(0..30_000).map(|n| {
+            std::thread::sleep(Duration::from_micros(200));
+            n
+        });
+        write_counts(numbers, &args.folder);
+        let job = env.start()?;
+        eprintln!("running");
+        return job.wait().map(drop);
+    }
+    if args.how == How::Die {
+        return die(args, &env, id);
+    }
     let panics = args.how == How::Panic && id == args.at;
     let numbers = env.iter(0..10_000_u64).shuffle().map(move |n| {
         assert!(!panics, "this host was configured to panic");
@@ -76,4 +98,30 @@ fn count(args: &Args, id: usize) -> Result<()> {
     env.run()?;
     println!("{:?}", count.take()?);
     Ok(())
+}
+
+/// Counts numbers into a file. One host ends its process when it has seen many, unless it has been started twice before.
+fn die(args: &Args, env: &Environment, id: usize) -> Result<()> {
+    let started = args.folder.join("started");
+    let mut dies = false;
+    if id == args.at {
+        let before = std::fs::read_to_string(&started).unwrap_or_default();
+        dies = before.len() < 2;
+        std::fs::write(&started, before + "x").expect("the folder is there");
+    }
+    let seen = AtomicU64::new(0);
+    let numbers = env.range(0..3_000_000).map(move |n| {
+        if dies && seen.fetch_add(1, Ordering::Relaxed) == 400_000 {
+            std::process::abort();
+        }
+        n
+    });
+    write_counts(numbers, &args.folder);
+    env.run()
+}
+
+/// Counts numbers by their remainders, into a file.
+fn write_counts(numbers: Stream<impl Chain<Item = u64>>, folder: &Path) {
+    let counts = numbers.group_by(|n| n % 3).count().unkey();
+    counts.map(|(key, count)| format!("{key} {count}")).write_lines(folder.join("counts"));
 }
