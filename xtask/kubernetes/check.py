@@ -35,6 +35,33 @@ def expect(file, what, is_so):
         sys.exit(f"{file}: {what}")
 
 
+def check_restarts(file, job):
+    """A job that is started again is so with all of its pods, which fail together."""
+    if "backoffLimitPerIndex" not in job:
+        expect(file, "a job whose pods are not counted one by one is not started again", job["backoffLimit"] == 0)
+        return
+    expect(file, "the failures of all pods together are not limited", "backoffLimit" not in job)
+    expect(file, "a pod that cannot be started again ends the job", job["maxFailedIndexes"] == 0)
+    (container,) = job["template"]["spec"]["containers"]
+    rules = job["podFailurePolicy"]["rules"]
+    by_status = {}
+    for codes in (rule["onExitCodes"] | {"action": rule["action"]} for rule in rules if "onExitCodes" in rule):
+        expect(file, "statuses are those of the program", codes["containerName"] == container["name"] and codes["operator"] == "In")
+        by_status |= {status: codes["action"] for status in codes["values"]}
+    expect(file, "wrong settings end the job, and suspension is no failure", by_status == {2: "FailJob", 143: "Ignore"})
+    ignored = [rule for rule in rules if rule.get("onPodConditions") == [{"type": "DisruptionTarget", "status": "True"}]]
+    expect(file, "a pod that gives way is no failure", [rule["action"] for rule in ignored] == ["Ignore"])
+
+
+def check_checkpoint(file, spec, directory):
+    """Checkpoints are on a volume that outlives the pod, which has the time for a last one."""
+    (container,) = spec["containers"]
+    claims = {volume["name"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume}
+    mounted = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] in claims]
+    expect(file, "checkpoints are on a claimed volume", any(directory.startswith(path + "/") for path in mounted))
+    expect(file, "there is time for a last checkpoint", spec.get("terminationGracePeriodSeconds", 30) >= 120)
+
+
 def pods(file):
     with open(file) as text:
         parts = {part["kind"]: part for part in yaml.safe_load_all(text) if part}
@@ -68,6 +95,11 @@ def pods(file):
         (mount,) = (m for m in template["spec"]["containers"][0]["volumeMounts"] if m["mountPath"] == "/etc/thalweg")
         expect(file, "the secret is mounted", found["THALWEG_SECRET_FILE"].startswith(mount["mountPath"] + "/"))
         all_pods.append(found)
+    checkpoint = all_pods[0].get("THALWEG_CHECKPOINT")
+    if checkpoint:
+        check_checkpoint(file, template["spec"], checkpoint)
+    if indexed:
+        check_restarts(file, spec)
     return all_pods
 
 

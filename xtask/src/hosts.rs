@@ -83,7 +83,8 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     // The names of its nodes mean nothing to the resolver, as they do in a real cluster.
     let first = ["--first-host", "localhost"];
     check("SLURM: srun on three nodes", &|| slurm.srun(&programs, &["-N3", "-n5"], &first))?;
-    check("SLURM: sbatch", &|| slurm.sbatch(&programs))
+    check("SLURM: sbatch", &|| slurm.sbatch(&programs))?;
+    check("SLURM: a job that requeues itself", &|| slurm.requeued(&programs))
 }
 
 impl Programs {

@@ -8,7 +8,11 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 /// The manifests.
-const FILES: [&str; 2] = ["deploy/kubernetes/job.yaml", "deploy/kubernetes/statefulset.yaml"];
+const FILES: [&str; 3] = [
+    "deploy/kubernetes/job.yaml",
+    "deploy/kubernetes/job-with-checkpoints.yaml",
+    "deploy/kubernetes/statefulset.yaml",
+];
 /// The folder of the check in Python.
 const FOLDER: &str = "xtask/kubernetes";
 
@@ -51,7 +55,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
 }
 
 /// What processes print that have the variables of these pods. Only what the cluster provides is replaced: the name of
-/// the first pod and the mounted secret.
+/// the first pod, the mounted secret, and the volume of checkpoints.
 fn printed_by_pods(
     pods: &[BTreeMap<String, String>],
     program: impl Fn() -> Command,
@@ -66,6 +70,9 @@ fn printed_by_pods(
         let mut command = program();
         command.envs(pod).args(["--first-host", &format!("127.0.0.1:{port}")]);
         command.arg("--secret-file").arg(&secret).args(["--connect-timeout", "30s"]);
+        if pod.contains_key("THALWEG_CHECKPOINT") {
+            command.arg("--checkpoint").arg(folder.path().join("saved"));
+        }
         children.push(command.stdout(Stdio::piped()).spawn().context("cannot start a host")?);
     }
     // All are waited for, also if one has failed.

@@ -2,8 +2,8 @@
 
 use super::service::{Service, free_ports, until};
 use super::{Programs, answer, arguments, write};
-use crate::process::program;
-use anyhow::{Context, Result};
+use crate::process::{program, root};
+use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -74,7 +74,7 @@ SlurmctldHost={name}(127.0.0.1)
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={path}/munge/socket
+AuthInfo=socket={path}/munge/socket,cred_expire=5
 CredType=cred/munge
 SlurmctldPort={controller}
 SlurmdParameters=config_overrides
@@ -91,6 +91,7 @@ SwitchType=switch/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
+SchedulerParameters=sched_interval=1,bf_interval=1
 NodeName=n[08-10] NodeHostname={name} NodeAddr=127.0.0.1 Port=[{ports}] CPUs=4
 PartitionName=all Nodes=ALL Default=YES State=UP
 "
@@ -127,6 +128,59 @@ PartitionName=all Nodes=ALL Default=YES State=UP
         programs.same(alone).context("beside the steps of the script")?;
         programs.same(&printed[alone.len()..]).context("in a step of the script")
     }
+
+    /// The script of the book whose job is suspended, and goes on with another number of tasks when the script has requeued itself.
+    pub(super) fn requeued(&self, programs: &Programs) -> Result<()> {
+        let path = |name: &str| self.folder.path().join(name).display().to_string();
+        let jobs = programs.examples.join("network_jobs").display().to_string();
+        let [alone, requeued, saved, out] =
+            ["alone", "requeued", "saved", "requeued-out"].map(path);
+        let all_at_once = format!("'{jobs}' sessions --rate 1e6 --output '{alone}'");
+        answer(program("sh").args(["-c", &all_at_once]))?;
+
+        let job = format!(
+            "'{jobs}' --checkpoint '{saved}' --checkpoint-interval 1000s --first-host localhost sessions --output '{requeued}'"
+        );
+        let page = root().join("docs/book/src/hosts.md");
+        let script = book_script(&std::fs::read_to_string(page)?, &job).context("the book")?;
+        let script = write(self.folder.path(), "requeued.sh", &script)?;
+        let mut command = self.command("sbatch");
+        command.env("HOME", programs.home.path()).args(["--parsable", "-N2", "-n3", "-c1"]);
+        let id = answer(command.args(["--ntasks-per-node=2", "-o", &out]).arg(script))?;
+        let said = || std::fs::read_to_string(&out).unwrap_or_default();
+        until("the job does not run", || said().matches("running").count() == 2)?;
+        answer(self.command("scancel").args(["--signal=TERM", id.trim()]))?;
+        let has_ended = || {
+            let shown = answer(self.command("scontrol").args(["show", "job", id.trim()]));
+            shown.is_ok_and(|shown| shown.contains("JobState=COMPLETED"))
+        };
+        until("the job does not go on to its end", has_ended).with_context(said)?;
+        let onward = "suspended by SIGTERM: it goes on from checkpoint 1 of ";
+        ensure!(said().matches(onward).count() == 2, "not all hosts were suspended: {}", said());
+        ensure!(said().matches("running").count() == 5, "not all tasks have run: {}", said());
+        ensure!(lines(&alone)? == lines(&requeued)?, "another answer than without interruption");
+        Ok(())
+    }
+}
+
+/// The script of the book that requeues itself, with another job, for which it has one task more each time.
+fn book_script(page: &str, job: &str) -> Result<String> {
+    let mut blocks = page.split("```sh\n").filter_map(|rest| rest.split("```").next());
+    let script = blocks.find(|block| block.contains("scontrol requeue"));
+    let script = script.context("no script requeues itself")?;
+    let line = script.lines().find(|line| line.starts_with("srun ")).context("it has no step")?;
+    Ok(script.replace(line, &format!("srun -n $((2 + ${{SLURM_RESTART_COUNT:-0}})) {job}")))
+}
+
+/// The lines of all files in a folder, in order.
+fn lines(folder: &str) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for file in std::fs::read_dir(folder)? {
+        lines.extend(std::fs::read_to_string(file?.path())?.lines().map(str::to_owned));
+    }
+    lines.sort_unstable();
+    ensure!(!lines.is_empty(), "there are no lines in {folder}");
+    Ok(lines)
 }
 
 fn daemon(name: &str) -> Command {

@@ -25,6 +25,10 @@ containers:
       - name: THALWEG_TLS_DIR
         value: /etc/thalweg-tls
       {{- end }}
+      {{- if .Values.checkpoint.claim }}
+      - name: THALWEG_CHECKPOINT
+        value: /var/lib/thalweg/{{ .Release.Name }}
+      {{- end }}
       - name: THALWEG_CONNECT_TIMEOUT
         value: {{ .Values.connectTimeout | quote }}
       {{- with .Values.env }}
@@ -43,6 +47,10 @@ containers:
         mountPath: /etc/thalweg-tls
         readOnly: true
       {{- end }}
+      {{- if .Values.checkpoint.claim }}
+      - name: thalweg-checkpoint
+        mountPath: /var/lib/thalweg
+      {{- end }}
       {{- with .Values.volumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -56,6 +64,11 @@ volumes:
     secret:
       secretName: {{ . }}
       defaultMode: 0440
+  {{- end }}
+  {{- with .Values.checkpoint.claim }}
+  - name: thalweg-checkpoint
+    persistentVolumeClaim:
+      claimName: {{ . }}
   {{- end }}
   {{- with .Values.volumes }}
   {{- toYaml . | nindent 2 }}
