@@ -293,6 +293,17 @@ fn a_program_that_goes_on_says_so() {
     }
     first.kill().unwrap();
     first.wait().unwrap();
+    // The program can be compared with the checkpoint first, which changes nothing.
+    let path = dir.to_str().unwrap();
+    let compared = Call::new(&["--records", "20000", "--plan-against", path]).run();
+    assert_eq!((compared.status, &*compared.err), (Some(0), ""), "{}", compared.out);
+    assert!(compared.out.contains("\nthe job would go on from checkpoint "), "{}", compared.out);
+    let other = Call::new(&["--records", "30000", "--plan-against", path]).run();
+    assert_eq!((other.status, &*other.err), (Some(1), ""), "{}", other.out);
+    assert!(other.out.contains("\nthe job would be refused with checkpoint "), "{}", other.out);
+    let nothing = Call::new(&["--plan-against", "nowhere"]).run();
+    assert_eq!((nothing.status, &*nothing.out), (Some(1), ""));
+    assert!(nothing.err.contains("nowhere"), "{}", nothing.err);
     let second = Call::new(&arguments("0")).run();
     assert_eq!(second.status, Some(0), "{}", second.err);
     assert!(second.err.starts_with("the job goes on from checkpoint "), "{}", second.err);

@@ -12,10 +12,12 @@
 //!
 //! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
 
+mod compare;
 mod inspect;
 mod snapshot;
 mod store;
 
+pub use compare::{PlanComparison, StateComparison, StateFate};
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use snapshot::{Snapshot, StateId};
@@ -28,6 +30,7 @@ use crate::exchange::owner_of_group;
 use crate::flow::{AtEnd, Epoch, Event, Op};
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
+use compare::{ShowPosition, Trial, shown_by};
 use snapshot::{Entries, Saved, Spare};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,6 +62,8 @@ pub(crate) struct Checkpoints {
     /// Where they are stored.
     dir: Option<PathBuf>,
     storage: Option<Arc<dyn Storage>>,
+    /// Of tasks that are made to be compared with a snapshot, and never run.
+    trial: Option<Mutex<Trial>>,
 }
 
 /// Stores what the tasks of a job have saved when all of them have ended, and knows what the job begins with.
@@ -90,6 +95,8 @@ struct Slot {
     /// What was saved at barriers, and at the end of the input; or why nothing could be.
     saved: Mutex<BTreeMap<Epoch, Result<Saving, String>>>,
     spare: Arc<Spare>,
+    /// Of a source's state: where it would go on.
+    position: OnceLock<ShowPosition>,
 }
 
 /// What must be done, beside the records' way, before a snapshot counts.
@@ -115,7 +122,41 @@ impl Checkpoints {
     ) -> Arc<Self> {
         let restored = Mutex::new(restored.map(Arc::new));
         let dir = dir.map(Path::to_owned);
-        Arc::new(Self { restored, slots: Mutex::default(), clock: OnceLock::new(), dir, storage })
+        let (slots, clock) = (Mutex::default(), OnceLock::new());
+        Arc::new(Self { restored, slots, clock, dir, storage, trial: None })
+    }
+
+    /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.
+    pub(crate) fn trial(dir: &Path, snapshot: Snapshot) -> Arc<Self> {
+        let restored = Mutex::new(Some(Arc::new(snapshot)));
+        let (slots, clock) = (Mutex::default(), OnceLock::new());
+        let dir = Some(dir.to_owned());
+        Arc::new(Self { restored, slots, clock, dir, storage: None, trial: Some(Mutex::default()) })
+    }
+
+    /// Whether tasks are made only to be compared with a snapshot.
+    pub(crate) fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// Whether a task of a [trial](Self::trial) could not be made, so that some states may be unknown.
+    pub(crate) fn lacks_states(&self) -> bool {
+        self.trial.as_ref().is_some_and(|trial| lock(trial).lacks_states)
+    }
+
+    /// Notes why a job would be refused.
+    pub(crate) fn refuse(&self, error: Error) {
+        if let Some(trial) = &self.trial {
+            lock(trial).refusals.push(error);
+        }
+    }
+
+    /// Notes why a task could not be made, some of whose states may be unknown.
+    pub(crate) fn refuse_task(&self, error: Error) {
+        if let Some(trial) = &self.trial {
+            lock(trial).lacks_states = true;
+        }
+        self.refuse(error);
     }
 
     /// Where snapshots are stored, if they are.
@@ -149,7 +190,9 @@ impl Checkpoints {
                 };
                 return Err(Error::new(ErrorKind::Config, format!("the checkpoint {what}")));
             }
-            clock.resume(snapshot.clock);
+            if !self.is_trial() {
+                clock.resume(snapshot.clock);
+            }
         }
         let _ = self.clock.set(clock.clone());
         Ok(())
@@ -163,8 +206,8 @@ impl Checkpoints {
         redistribution: Redistribution,
     ) -> StateHandle {
         let (op, name) = (op.id(), op.name());
-        let slot =
-            Arc::new(Slot { op, name, id, schema, saved: Mutex::default(), spare: Arc::default() });
+        let (saved, position) = (Mutex::default(), OnceLock::new());
+        let slot = Arc::new(Slot { op, name, id, schema, saved, spare: Arc::default(), position });
         lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
@@ -198,6 +241,9 @@ impl Checkpoints {
                 let what = format!("another operator has {} too; give it another name", slot.id);
                 return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.name));
             }
+        }
+        if self.is_trial() {
+            return Ok(());
         }
         let Some(snapshot) = lock(&self.restored).take() else { return Ok(()) };
         for slot in slots.iter() {
@@ -319,9 +365,26 @@ impl StateHandle {
         Self(None)
     }
 
+    /// That of a source: `show` says where it would go on with these entries, as in `behind 7 numbers`.
+    pub(crate) fn position<E: Data>(self, show: fn(Vec<E>) -> String) -> Self {
+        if let Some(Handle { slot, .. }) = &self.0 {
+            let _ = slot.position.set(shown_by(show));
+        }
+        self
+    }
+
     /// Whether the job has checkpoints.
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// An error of its operator.
+    pub(crate) fn error(&self, kind: ErrorKind, what: String) -> Error {
+        let error = Error::new(kind, what);
+        match &self.0 {
+            Some(Handle { slot, .. }) => error.in_operator(&*slot.name),
+            None => error,
+        }
     }
 
     /// Saves the state, if this event is a barrier or the end, and the job has checkpoints. Called before the operator passes
@@ -398,7 +461,13 @@ impl StateHandle {
             Ok(())
         };
         let restored = of_ours(restore);
-        restored.map_err(|error: Error| error.in_operator(&*slot.name))
+        match restored.map_err(|error: Error| error.in_operator(&*slot.name)) {
+            Err(error) if all.is_trial() => {
+                all.refuse(error);
+                Ok(())
+            }
+            restored => restored,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use super::hosts::Lines;
 use super::interrupt;
 use super::progress::Shown;
+use crate::checkpoint::PlanComparison;
 use crate::config::{CheckpointConfig, Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metrics::{Stats, show};
@@ -14,6 +15,7 @@ use crate::net::Hosts;
 use crate::plan::{Operator, Plan};
 use crate::stream::{Application, Attendance, RunningJob};
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The application mode of these settings.
@@ -47,6 +49,20 @@ impl Application for Attended {
         interrupt::watch(job);
         let shown = Shown::start(job, self.settings.progress)?;
         Ok(Box::new(Attending { stats: self.settings.stats, shown }))
+    }
+
+    fn compares_with(&self) -> Option<&Path> {
+        self.settings.plan_against.as_deref()
+    }
+
+    fn compared(&self, comparison: &PlanComparison, dir: &Path) -> Error {
+        let mut out = std::io::stdout();
+        let shown =
+            writeln!(out, "checkpoint {} of {}\n\n{comparison}", comparison.number, dir.display());
+        match shown.and_then(|()| out.flush()) {
+            Ok(()) => std::process::exit(if comparison.goes_on() { 0 } else { 1 }),
+            Err(cause) => Error::new(ErrorKind::Io, "cannot print the comparison").caused_by(cause),
+        }
     }
 
     fn warn(&self, what: &str) {

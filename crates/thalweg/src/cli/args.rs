@@ -145,6 +145,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "DIR", value_parser = allowed("checkpoint"))]
     checkpoint: Option<String>,
 
+    /// Compare the first job with the newest checkpoint in this directory, and do not run it: which states
+    /// it would go on with, and which it would miss. The exit status is 1 if it would be refused
+    ///
+    /// [env: THALWEG_PLAN_AGAINST]
+    #[arg(long, value_name = "DIR", value_parser = allowed("plan-against"))]
+    plan_against: Option<String>,
+
     /// The time between two checkpoints, as in 1s or 200ms
     ///
     /// [env: THALWEG_CHECKPOINT_INTERVAL] [default: 1s]
@@ -335,7 +342,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 25] {
+    fn given(&self) -> [(&'static str, Option<&str>); 26] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -350,6 +357,7 @@ impl EngineArgs {
             ("progress", self.progress.as_deref()),
             ("stall-after", self.stall_after.as_deref()),
             ("checkpoint", self.checkpoint.as_deref()),
+            ("plan-against", self.plan_against.as_deref()),
             ("checkpoint-interval", self.checkpoint_interval.as_deref()),
             ("hosts", self.hosts.as_deref()),
             ("host-id", self.host_id.as_deref()),

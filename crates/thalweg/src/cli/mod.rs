@@ -6,6 +6,8 @@
 //!
 //! - With `--explain`, the first job that is about to run is printed to standard output instead, and the process ends
 //!   with status 0.
+//! - With `--plan-against DIR`, the first job is [compared](Environment::compare_with) with the newest checkpoint there
+//!   instead, and the process ends with status 0, or 1 if the job would be refused.
 //! - The first Ctrl-C, or SIGTERM, [drains](crate::JobHandle::drain) a job with an unbounded input: its sources stop,
 //!   what they have read is processed, its sinks publish, and the program goes on as after any job that has
 //!   succeeded. A line on standard error says so. The second signal cancels the job. A job with bounded input is

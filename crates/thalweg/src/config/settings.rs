@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     /// Show the plan instead of running the job.
     pub(crate) explain: Option<Format>,
+    /// Compare the job with the newest checkpoint in this directory instead of running it.
+    pub(crate) plan_against: Option<PathBuf>,
     /// Show the statistics when a job is over.
     pub(crate) stats: Option<StatsFormat>,
     pub(crate) progress: Progress,
@@ -204,6 +206,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
             let mut checkpoints = CheckpointConfig::new((!text.is_empty()).then_some(text)?);
             checkpoints.interval = to.checkpoint_interval.unwrap_or(checkpoints.interval);
             to.config.checkpoints = Some(checkpoints);
+            Some(())
+        },
+    },
+    Setting {
+        name: "plan-against",
+        allowed: "the path of a directory",
+        set: |to, text| {
+            to.plan_against = Some((!text.is_empty()).then(|| text.into())?);
             Some(())
         },
     },

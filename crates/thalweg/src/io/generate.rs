@@ -5,6 +5,7 @@ use crate::clock::Nanos;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Event, Push};
+use crate::metrics::show;
 use crate::plan::{Details, Origin, Parallelism, TaskContext};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use std::sync::Arc;
@@ -80,7 +81,7 @@ impl<T: 'static, F: Fn(u64) -> Option<T> + Send + Sync + 'static> SourceFactory 
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Generated<F>> {
         let saved = match cx.first_operator() {
-            Some(op) => cx.state::<Progress>(op, "next", Redistribution::First),
+            Some(op) => cx.state::<Progress>(op, "next", Redistribution::First).position(generated),
             None => StateHandle::none(),
         };
         let mut progress = Progress { first: None, next: 0, ended: false };
@@ -101,6 +102,12 @@ struct Progress {
     first: Option<Nanos>,
     next: u64,
     ended: bool,
+}
+
+/// Where the source goes on.
+fn generated(progress: Vec<Progress>) -> String {
+    let next = progress.iter().map(|progress| progress.next).max().unwrap_or_default();
+    format!("behind {} records", show::count(next))
 }
 
 struct Generated<F> {

@@ -19,7 +19,7 @@ use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::{Event, Partitions, Waker};
 use crate::memory::Reservation;
-use crate::metrics::Total;
+use crate::metrics::{Total, show};
 use crate::net::HostId;
 use crate::plan::TaskContext;
 use crate::stream::Produced;
@@ -110,6 +110,18 @@ pub struct Splits {
 /// What a task has read of a file: its path, its version, and ranges of bytes, decompressed.
 type FileRead = (PathBuf, FileVersion, Vec<(u64, u64)>);
 
+/// Where a source goes on that has read this of its files.
+fn position(read: Vec<FileRead>) -> String {
+    let mut files = BTreeMap::<PathBuf, Consumed>::new();
+    for (path, _, ranges) in read {
+        files.entry(path).or_default().add_all(ranges);
+    }
+    let read = files.values().flat_map(|read| read.ranges()).map(|(begin, end)| end - begin);
+    let bytes = show::bytes(read.sum());
+    let s = if files.len() == 1 { "" } else { "s" };
+    format!("behind {bytes} that were read of {} file{s}", show::count(files.len() as u64))
+}
+
 /// The splits that no task has taken and no other host was granted.
 struct SplitQueue {
     /// All files of the source. Another host than the first knows them from the first answer.
@@ -160,7 +172,7 @@ impl Inputs {
     /// same, so that the others get to know why it fails.
     pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Splits> {
         let position = match cx.first_operator() {
-            Some(op) => cx.state::<FileRead>(op, "read", Redistribution::United),
+            Some(op) => cx.state::<FileRead>(op, "read", Redistribution::United).position(position),
             None => StateHandle::none(),
         };
         let mut before = Vec::new();

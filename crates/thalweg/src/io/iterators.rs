@@ -133,6 +133,20 @@ struct Position {
     ended: bool,
 }
 
+/// Where iterators go on.
+fn items_read(positions: Vec<Position>) -> String {
+    let read = positions.iter().fold(0_u64, |sum, position| sum.saturating_add(position.read));
+    format!("behind {} items, which are made again and dropped", show::count(read))
+}
+
+/// Where a range goes on of which these parts were read.
+fn numbers_read(parts: Vec<Vec<(u64, u64)>>) -> String {
+    let mut all = Consumed::default();
+    parts.into_iter().for_each(|ranges| all.add_all(ranges));
+    let read = all.ranges().iter().fold(0, |sum, (begin, end)| sum + (end - begin));
+    format!("behind {} numbers", show::count(read))
+}
+
 /// How far an iterator was read.
 #[derive(Clone, Copy, Default)]
 struct Reading {
@@ -164,7 +178,9 @@ where
 
     fn open(&self, cx: &TaskContext<'_>) -> Result<Items<I>> {
         let position = match cx.first_operator() {
-            Some(op) => cx.state::<Position>(op, "position", Redistribution::United),
+            Some(op) => {
+                cx.state::<Position>(op, "position", Redistribution::United).position(items_read)
+            }
             None => StateHandle::none(),
         };
         let (mut before, mut ended) = (Vec::new(), Vec::new());
@@ -182,7 +198,7 @@ where
                 before.len(),
                 cx.tasks,
             );
-            return Err(Error::new(ErrorKind::Config, what));
+            return Err(position.error(ErrorKind::Config, what));
         }
         if before.is_empty() && ended.is_empty() {
             before.extend((0..cx.tasks).map(|task| Reading {
@@ -486,7 +502,9 @@ impl SourceFactory for Ranges {
         };
         *made = Some(Arc::clone(&shared));
         let position = match cx.first_operator() {
-            Some(op) => cx.state::<Vec<(u64, u64)>>(op, "read", Redistribution::United),
+            Some(op) => cx
+                .state::<Vec<(u64, u64)>>(op, "read", Redistribution::United)
+                .position(numbers_read),
             None => StateHandle::none(),
         };
         let mut read = Consumed::default();

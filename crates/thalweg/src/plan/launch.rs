@@ -4,7 +4,7 @@ use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
-use crate::checkpoint::{Checkpoints, Redistribution, StateHandle, StateId};
+use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, StateHandle, StateId};
 use crate::data::{Data, hash_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
@@ -117,6 +117,12 @@ impl<'a> TaskContext<'a> {
     /// Whether the job has checkpoints.
     pub(crate) fn has_checkpoints(&self) -> bool {
         self.checkpoints.is_some()
+    }
+
+    /// Whether the task is made only to be compared with a checkpoint: it never runs, and must not touch what a running job
+    /// writes.
+    pub(crate) fn is_trial(&self) -> bool {
+        self.checkpoints.is_some_and(|checkpoints| checkpoints.is_trial())
     }
 
     /// Whether the job goes on from a checkpoint.
@@ -297,6 +303,27 @@ pub(crate) fn launch(
     Ok(Launched { job, plan, stage_of, stages_on_hosts, started, blocks, checkpoints })
 }
 
+/// Makes a job's tasks, and compares their states with a checkpoint, whose number is `number`. The tasks do not run.
+pub(crate) fn compare(
+    mut builder: Builder,
+    runtime: &Runtime,
+    numbers: &JobNumbers,
+    checkpoints: &Arc<Checkpoints>,
+    number: u64,
+) -> Result<PlanComparison> {
+    check(&mut builder)?;
+    let signals: Arc<Signals> = Arc::default();
+    let links = runtime.links(numbers, &signals)?;
+    if let Err(error) = checkpoints.begin(&runtime.clock) {
+        checkpoints.refuse(error);
+    }
+    let made = catch(|| make(builder, runtime, &signals, &links, Some(checkpoints)).map(drop));
+    if let Err(error) = made.and_then(|made| made) {
+        checkpoints.refuse_task(error);
+    }
+    Ok(checkpoints.compare(number))
+}
+
 /// Describes the job to the other hosts, with the checkpoint that it begins with: its number, or 0.
 fn describe(plan: &Plan, checkpoints: Option<&Arc<Checkpoints>>) -> Description {
     let storage = checkpoints.and_then(|all| all.storage()).cloned();
@@ -405,8 +432,15 @@ fn make(
                 checkpoints,
             };
             if let Some(factory) = factory {
-                tasks.push((factory(&context)?, waker.clone()));
-                stage_of.push(stage.id);
+                match (factory(&context), checkpoints) {
+                    (Ok(made), _) => {
+                        tasks.push((made, waker.clone()));
+                        stage_of.push(stage.id);
+                    }
+                    // What else would be refused is found out too.
+                    (Err(error), Some(trial)) if trial.is_trial() => trial.refuse_task(error),
+                    (Err(error), _) => return Err(error),
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) use counts::Parallelism;
 pub use details::{Detail, Details, Value};
 pub use fingerprint::Fingerprint;
 pub use launch::TaskContext;
-pub(crate) use launch::{Launched, check, launch, linked};
+pub(crate) use launch::{Launched, check, compare, launch, linked};
 pub(crate) use saved::NOT_YET;
 
 use crate::config::BatchMode;

@@ -243,7 +243,8 @@ impl Plan {
             if op.loops > 0 && several_hosts {
                 return refuse(op, "it is in a loop, and rounds of several hosts are not saved");
             }
-            if op.remembers() && is_here(op.stage) && !checkpoints.covers(op.id) {
+            let covers = || checkpoints.covers(op.id) || checkpoints.lacks_states();
+            if op.remembers() && is_here(op.stage) && !covers() {
                 return refuse(op, "what it remembers is not saved");
             }
         }

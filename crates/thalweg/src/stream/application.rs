@@ -5,17 +5,26 @@
 //! environment carries none.
 
 use super::running_job::RunningJob;
+use crate::checkpoint::PlanComparison;
 use crate::config::Config;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics::Stats;
 use crate::net::Hosts;
 use crate::plan::Plan;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Hooks that run around every job of an environment.
 pub(crate) trait Application: Send + Sync {
     /// Called before a job starts. An error here fails the job.
     fn starting(&self, plan: &Plan, config: &Config, hosts: &Hosts) -> Result<()>;
+
+    /// The directory with whose newest checkpoint jobs are to be compared, instead of running.
+    fn compares_with(&self) -> Option<&Path>;
+
+    /// Shows the comparison with the newest checkpoint in this directory, and ends the process. Returns if it cannot be
+    /// shown.
+    fn compared(&self, comparison: &PlanComparison, dir: &Path) -> Error;
 
     /// Shows a warning to the person who runs the program.
     fn warn(&self, what: &str);

@@ -6,16 +6,16 @@ use super::job::Around;
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, PlanComparison, Store};
 use crate::config::{CheckpointConfig, Config, HostConfig};
 use crate::data::Portable;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
 use crate::net::{HostId, Links, Part};
 use crate::plan::{
     self, Builder, Details, Distribution, Origin, Parallelism, Plan, Strategy, TieKind, check,
-    launch, linked, schema_of,
+    compare, launch, linked, schema_of,
 };
 use crate::runtime::{Cluster, JobNumbers, Runtime, Threads, World};
 use crate::sync::{Mutex, lock};
@@ -213,8 +213,70 @@ impl Environment {
         catch(|| self.launch(checkpoints)).and_then(|launched| launched)
     }
 
+    /// Compares the job described so far with the newest checkpoint in a directory: what a job that was started with it would
+    /// go on with, what it would miss, and whether it would be refused. The job does not run, and a job that runs with this
+    /// directory is not disturbed. The environment must be of one host; a checkpoint of several is compared all the same.
+    ///
+    /// Programs with the engine's flags do so with `--plan-against DIR`.
+    ///
+    /// Takes as long as to read the checkpoint, and as much memory as the job would have after it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no checkpoint that can be read, or if the job cannot run as it is described.
+    ///
+    /// ```
+    /// use thalweg::checkpoint::StateFate;
+    /// use thalweg::config::{CheckpointConfig, Config};
+    /// use thalweg::Environment;
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let mut config = Config::default();
+    /// config.checkpoints = Some(CheckpointConfig::new(folder.path()));
+    /// let env = Environment::with_config(config);
+    /// env.range(0..1 << 50).max(|n| *n).for_each(drop);
+    /// let job = env.start()?;
+    /// job.suspend()?;
+    /// job.wait().expect_err("it is suspended");
+    ///
+    /// // The next version of the program also counts.
+    /// let next = Environment::new();
+    /// let [first, second] = next.range(0..1 << 50).split();
+    /// first.max(|n| *n).for_each(drop);
+    /// second.count().for_each(drop);
+    /// let comparison = next.compare_with(folder.path())?;
+    /// assert!(!comparison.goes_on());
+    /// let missing = comparison.states.iter().find(|state| state.fate == StateFate::Missing);
+    /// assert!(missing.unwrap().operator.starts_with("count"));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn compare_with(&self, dir: impl AsRef<Path>) -> Result<PlanComparison> {
+        let builder = std::mem::take(&mut *lock(&self.builder));
+        catch(|| self.compare(builder, dir.as_ref())).and_then(|compared| compared)
+    }
+
+    fn compare(&self, builder: Builder, dir: &Path) -> Result<PlanComparison> {
+        if self.hosts_if_several().is_some() {
+            let what =
+                "a program is compared with a checkpoint on one host: it has the same states there";
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        let refuse =
+            |what| Err(Error::new(ErrorKind::Config, what).at(Place::File(dir.to_owned())));
+        let Some(stored) = Store::join(dir).newest()? else {
+            return refuse("there is no checkpoint here to compare the program with");
+        };
+        let checkpoints = Checkpoints::trial(dir, stored.snapshot);
+        compare(builder, &self.runtime, &self.numbers, &checkpoints, stored.number)
+    }
+
     fn launch(&self, checkpoints: Option<&Arc<Checkpoints>>) -> Result<JobHandle> {
         let mut builder = std::mem::take(&mut *lock(&self.builder));
+        if let Some(application) = &self.application
+            && let Some(dir) = application.compares_with()
+        {
+            return Err(application.compared(&self.compare(builder, dir)?, dir));
+        }
         if let Some(application) = &self.application {
             check(&mut builder)?;
             match builder.settled(&self.config().tasks, &self.runtime.hosts) {

@@ -224,7 +224,7 @@ fn is_over(ended: &StateHandle, tasks: usize) -> Result<bool> {
         "{OTHER_TASKS}: each of the {before} that it has had pairs the records of one task with those of another, so there \
          must be as many, and there are {tasks}"
     );
-    Err(Error::new(ErrorKind::Config, what))
+    Err(ended.error(ErrorKind::Config, what))
 }
 
 /// Saves the records that wait, at a barrier; none of them is needed after the end.

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::data::{Data, Record};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::flow::{Event, Pipe, Push, RoundScoped, RoundState, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, Scope, TaskContext};
@@ -167,7 +167,7 @@ fn restore<S: Data>(
                 "{OTHER_TASKS}: each of the {before} that it has had a state of its own, so there must be as many, and there \
                  are {tasks}"
             );
-            return Err(Error::new(ErrorKind::Config, what));
+            return Err(saved.error(ErrorKind::Config, what));
         }
     }
     Ok(())
