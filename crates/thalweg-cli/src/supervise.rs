@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::Signals;
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdin, ExitStatus};
@@ -141,11 +141,14 @@ pub(crate) fn pause(time: Duration, last_signal: &AtomicUsize) {
 /// Waits for the end of all processes; returns the exit status of the first that has failed, or 0. If a signal came before,
 /// while they were started, they are killed.
 pub(crate) fn supervise(mut all: Vec<Started>, last_signal: &AtomicUsize) -> Result<u8> {
-    let before = last_signal.load(Ordering::SeqCst) != 0;
     let (sender, events) = channel();
-    let watched = watch(&mut all, &sender);
-    let signals = match watched {
-        Ok(signals) => signals,
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot receive signals");
+    let signals = signals.inspect_err(|_| all.iter_mut().for_each(Started::kill))?;
+    // Only now, so that there is an event of each signal that is not seen here.
+    let before = last_signal.load(Ordering::SeqCst) != 0;
+    let handle = signals.handle();
+    let signals = match watch(&mut all, &sender, signals) {
+        Ok(()) => handle,
         Err(error) => {
             all.iter_mut().for_each(Started::kill);
             return Err(error);
@@ -160,7 +163,7 @@ pub(crate) fn supervise(mut all: Vec<Started>, last_signal: &AtomicUsize) -> Res
 }
 
 /// Starts the threads that send events.
-fn watch(all: &mut [Started], events: &Sender<Event>) -> Result<Handle> {
+fn watch(all: &mut [Started], events: &Sender<Event>, mut signals: Signals) -> Result<()> {
     let spawn = |name: String, run: Box<dyn FnOnce() + Send>| {
         thread::Builder::new().name(name).spawn(run).context("cannot start a thread")
     };
@@ -182,15 +185,13 @@ fn watch(all: &mut [Started], events: &Sender<Event>) -> Result<Handle> {
         };
         spawn(format!("copy-{id}"), Box::new(copy))?;
     }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot receive signals")?;
-    let (handle, received) = (signals.handle(), events.clone());
+    let received = events.clone();
     let receive = move || {
         for signal in signals.forever() {
             let _ = received.send(Event::Signal(signal));
         }
     };
-    spawn("signals".to_owned(), Box::new(receive))?;
-    Ok(handle)
+    spawn("signals".to_owned(), Box::new(receive)).map(drop)
 }
 
 fn decide(all: &mut [Started], events: &Receiver<Event>) -> Result<u8> {

@@ -586,7 +586,9 @@ fn a_second_signal_cancels_a_job_that_is_being_suspended() {
     let mut child = Call::of("until_stopped", &call).command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
     send("TERM", &child);
-    std::thread::sleep(Duration::from_millis(500));
+    // At once, it is the same request.
+    send("TERM", &child);
+    std::thread::sleep(Duration::from_millis(1500));
     assert!(child.try_wait().unwrap().is_none());
     send("TERM", &child);
     let ended = ended(child);

@@ -513,7 +513,12 @@ fn hosts_must_begin_with_one_checkpoint() {
     let failed = failures(start_with(folder, 1, 2, |_| vec![("TEST_APART", "1")]));
     assert_eq!(failed.len(), 2, "{failed:?}");
     for said in failed {
-        assert!(said.contains("checkpoints: begins with is "), "{said}");
+        assert!(
+            said.contains(
+                "checkpoints: the newest in their directory, which all hosts must share, is "
+            ),
+            "{said}"
+        );
     }
     for (path, bytes) in hidden {
         assert_eq!(fs::metadata(&path).unwrap().len(), bytes, "{}", path.display());

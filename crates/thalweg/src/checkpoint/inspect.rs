@@ -76,11 +76,14 @@ impl CheckpointDir {
         let file = |number| {
             let path = Store::path_of(&self.0, number);
             // One that is removed meanwhile is not there.
-            let (bytes, written) = Store::look_at(&path)?;
+            let (bytes, written) = match Store::look_at(&path) {
+                Ok(found) => found?,
+                Err(error) => return Some(Err(error)),
+            };
             let bytes = bytes + if has_parts { Store::bytes_of_parts(&path) } else { 0 };
-            Some(CheckpointFile { number, path, bytes, written })
+            Some(Ok(CheckpointFile { number, path, bytes, written }))
         };
-        Ok(numbers.into_iter().filter_map(file).collect())
+        numbers.into_iter().filter_map(file).collect()
     }
 
     /// Reads a checkpoint, compares its digest, and says what is in it, by operator and state.
@@ -124,7 +127,7 @@ impl CheckpointDir {
     /// If it is not there, if a job uses the directory, or if it cannot be removed.
     pub fn remove(&self, number: u64) -> Result<()> {
         let path = Store::path_of(&self.0, number);
-        if Store::look_at(&path).is_none() {
+        if Store::look_at(&path)?.is_none() {
             let what = "there is no such checkpoint";
             return Err(Error::new(ErrorKind::Io, what).at(Place::File(path)));
         }

@@ -13,7 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
 use super::{Snapshot, advice};
-use crate::data::{Data, HASH_VERSION, decode_whole, hash_bytes};
+use crate::data::{Data, DecodeError, HASH_VERSION, decode_whole, hash_bytes};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::KEY_GROUPS;
 use crate::net::HostId;
@@ -90,10 +90,20 @@ impl Part {
 
     /// Reads what another host has said of a part.
     pub(crate) fn read(report: &[u8]) -> Result<Self> {
-        decode_whole(report, Self::decode).map_err(|error| {
+        let part = decode_whole(report, Self::decode).and_then(Self::checked);
+        part.map_err(|error| {
             let what = format!("another host has sent what is no part of a checkpoint: {error}");
             Error::new(ErrorKind::Internal, what)
         })
+    }
+
+    /// Checks that the name is that of a part, and leads out of no directory.
+    fn checked(self) -> Result<Self, DecodeError> {
+        let is_name = Path::new(&self.name).file_name().is_some_and(|name| *name == *self.name);
+        match is_name && is_part(&self.name) {
+            true => Ok(self),
+            false => Err(DecodeError::invalid("the name of a part")),
+        }
     }
 }
 
@@ -167,7 +177,10 @@ impl Store {
     ///
     /// If it is not.
     pub(crate) fn check_proof(&self, proof: &str) -> Result<()> {
-        if self.dir.join(proof).exists() {
+        let seen = fs::exists(self.dir.join(proof));
+        if seen.map_err(|cause| {
+            Error::io(&self.dir, "look into the directory of checkpoints", cause)
+        })? {
             let _ = self.run.set(proof.trim_start_matches(TEMPORARY).to_owned());
             return Ok(());
         }
@@ -195,14 +208,21 @@ impl Store {
     }
 
     /// The length of a file, and when it was written; `None` if it is not there.
-    pub(super) fn look_at(path: &Path) -> Option<(u64, Option<SystemTime>)> {
-        let found = fs::metadata(path).ok()?;
-        Some((found.len(), found.modified().ok()))
+    ///
+    /// # Errors
+    ///
+    /// If the system does not say.
+    pub(super) fn look_at(path: &Path) -> Result<Option<(u64, Option<SystemTime>)>> {
+        match fs::metadata(path) {
+            Ok(found) => Ok(Some((found.len(), found.modified().ok()))),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(Error::io(path, "look at the checkpoint", cause)),
+        }
     }
 
     /// How long ago a checkpoint was written, if that is known; `None` if there is none with this number.
     pub(crate) fn age(&self, number: u64) -> Option<Option<Duration>> {
-        let (_, written) = Self::look_at(&self.path(number))?;
+        let (_, written) = Self::look_at(&self.path(number)).ok()??;
         Some(written.and_then(|at| at.elapsed().ok()))
     }
 
@@ -215,7 +235,7 @@ impl Store {
     /// The bytes of a checkpoint's parts.
     pub(super) fn bytes_of_parts(path: &Path) -> u64 {
         let dir = path.parent().unwrap_or(Path::new("."));
-        let bytes = |part: &Part| Some(Self::look_at(&dir.join(&part.name))?.0);
+        let bytes = |part: &Part| Some(Self::look_at(&dir.join(&part.name)).ok()??.0);
         parts_of(path).iter().filter_map(bytes).sum()
     }
 
@@ -250,7 +270,9 @@ impl Store {
                     for number in unreadable.into_iter().filter(|_| self.lock.is_some()) {
                         self.set_aside(number)?;
                     }
-                    let (bytes, _) = Self::look_at(&self.path(number)).unwrap_or_default();
+                    let path = self.path(number);
+                    let (own, _) = Self::look_at(&path)?.unwrap_or_default();
+                    let bytes = own + Self::bytes_of_parts(&path);
                     let age = self.age(number).flatten();
                     return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
                 }
@@ -261,7 +283,7 @@ impl Store {
                     return Err(Error::new(ErrorKind::Plan, what).at(place));
                 }
                 // The first host sets it aside, or a job that dies has removed it.
-                Err(_) if Self::look_at(&self.path(number)).is_none() => {}
+                Err(_) if Self::look_at(&self.path(number))?.is_none() => {}
                 Err(error) if error.kind() != ErrorKind::Input => return Err(error),
                 Err(error) => {
                     unreadable.push(number);
@@ -308,7 +330,7 @@ impl Store {
             let path = path.with_file_name(name);
             let bad =
                 |what: &str| Err(Error::new(ErrorKind::Input, what).at(Place::File(path.clone())));
-            if Self::look_at(&path).is_none() {
+            if Self::look_at(&path)?.is_none() {
                 return bad("a part of the checkpoint is not there");
             }
             let (part, _, own) = read_part(&path)?;
@@ -490,7 +512,10 @@ fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
         return Err(bad("the checkpoint was altered: its digest is another".to_owned()));
     }
     let mut content = content;
-    let read = Vec::decode(&mut content).and_then(|parts| Ok((Snapshot::decode(content)?, parts)));
+    let read = Vec::<Part>::decode(&mut content).and_then(|parts| {
+        let parts = parts.into_iter().map(Part::checked).collect::<Result<Vec<_>, _>>()?;
+        Ok((Snapshot::decode(content)?, parts))
+    });
     let (snapshot, parts) =
         read.map_err(|error| bad(format!("the checkpoint cannot be read: {error}")))?;
     Ok((snapshot, parts, digest))

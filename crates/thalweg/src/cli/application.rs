@@ -89,7 +89,7 @@ fn explained(plan: &Plan, config: &Config, hosts: Option<usize>, format: Format)
                 "{plan}\nto be run on {place} by {scheduler}, batches {batch}, with {memory} of \
                  memory; fingerprint {}\n{}",
                 plan.fingerprint(),
-                checkpoints(plan, config)
+                checkpoints(plan, config, hosts.is_some())
             )
         }
         Format::Dot => plan.to_dot(),
@@ -98,11 +98,14 @@ fn explained(plan: &Plan, config: &Config, hosts: Option<usize>, format: Format)
 }
 
 /// Whether the job can have the checkpoints that are configured, and what keeps it from them; nothing if none are.
-fn checkpoints(plan: &Plan, config: &Config) -> String {
+fn checkpoints(plan: &Plan, config: &Config, several_hosts: bool) -> String {
     let Some(CheckpointConfig { dir, interval }) = &config.checkpoints else {
         return String::new();
     };
-    let without: Vec<_> = plan.without_checkpoints().into_iter().map(Operator::label).collect();
+    let in_loops = plan.operators.iter().filter(|op| several_hosts && op.loops > 0);
+    let mut without: Vec<_> =
+        plan.without_checkpoints().into_iter().chain(in_loops).map(Operator::label).collect();
+    without.dedup();
     match without.is_empty() {
         true => format!("checkpoints in {}, one each {}\n", dir.display(), show::span(*interval)),
         false => format!(
@@ -142,9 +145,9 @@ mod tests {
         let env = Environment::new();
         env.channel::<u64>(9).1.for_each(drop);
         let mut config = Config::default();
-        assert_eq!(checkpoints(&env.plan(), &config), "");
+        assert_eq!(checkpoints(&env.plan(), &config, false), "");
         config.checkpoints = Some(CheckpointConfig::new("saved"));
-        let said = checkpoints(&env.plan(), &config);
+        let said = checkpoints(&env.plan(), &config, false);
         let begins = "it would be refused: these operators cannot have checkpoints yet: channel (";
         assert!(said.starts_with(begins), "{said}");
     }

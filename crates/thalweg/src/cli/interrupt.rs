@@ -14,6 +14,7 @@
 )]
 
 use super::hosts::Lines;
+use crate::clock::{Clock, Nanos};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::RunningJob;
 use crate::sync::{Mutex, lock};
@@ -92,7 +93,16 @@ enum Asked {
     Cancel(Signal),
 }
 
+/// Another SIGTERM within this time after the first is the same request: service managers send one to each process of a group,
+/// and a launcher among these passes its own on.
+const SAME: Nanos = 1_000_000_000;
+
 impl Asked {
+    /// Whether a signal only repeats the request before it, since which this time has passed.
+    fn is_repeated(self, signal: Signal, since: Nanos) -> bool {
+        self == Self::First(Signal::Term) && signal == Signal::Term && since < SAME
+    }
+
     /// The request after a further signal, while jobs run which the first signal ends as `stop` or less gently; `None` to end
     /// the process.
     fn next(before: Option<Self>, signal: Signal, stop: Stop) -> Option<Self> {
@@ -145,6 +155,9 @@ struct State {
     /// Whether a job was started.
     has_run: bool,
     asked: Option<Asked>,
+    /// When that was, by the clock of the handler.
+    asked_at: Nanos,
+    clock: Option<Clock>,
 }
 
 impl State {
@@ -222,13 +235,17 @@ pub(super) fn check() -> Result<()> {
 fn handle(signal: Signal) {
     let mut state = lock(state());
     let jobs = state.running();
+    let now = state.clock.get_or_insert_with(Clock::system).now();
+    if state.asked.is_some_and(|asked| asked.is_repeated(signal, now - state.asked_at)) {
+        return;
+    }
     let stop = jobs.iter().map(|job| Stop::of(job, signal)).max().unwrap_or(Stop::Cancel);
     let asked = Asked::next(state.asked, signal, stop);
     let late = may_be_late(&state, Lines::are_of_several_hosts());
     let (Some(asked), true) = (asked, late || !jobs.is_empty()) else {
         std::process::exit(signal.status().into())
     };
-    state.asked = Some(asked);
+    (state.asked, state.asked_at) = (Some(asked), now);
     drop(state);
     if jobs.is_empty() {
         return;
@@ -249,12 +266,22 @@ mod tests {
 
     #[test]
     fn the_first_signal_may_come_after_the_job_that_it_has_ended_on_other_hosts() {
-        let state = |has_run, asked| State { jobs: Vec::new(), has_run, asked };
+        let state = |has_run, asked| State { has_run, asked, ..State::default() };
         assert!(may_be_late(&state(true, None), true));
         assert!(!may_be_late(&state(true, None), false));
         // Hosts that wait for each other are to end at once.
         assert!(!may_be_late(&state(false, None), true));
         assert!(!may_be_late(&state(true, Some(Asked::First(Signal::CtrlC))), true));
+    }
+
+    #[test]
+    fn a_signal_that_comes_by_two_ways_counts_once() {
+        let term = Asked::First(Signal::Term);
+        assert!(term.is_repeated(Signal::Term, SAME - 1));
+        assert!(!term.is_repeated(Signal::Term, SAME), "somebody asks again");
+        assert!(!term.is_repeated(Signal::CtrlC, 0));
+        assert!(!Asked::First(Signal::CtrlC).is_repeated(Signal::CtrlC, 0), "a person asks again");
+        assert!(!Asked::Cancel(Signal::Term).is_repeated(Signal::Term, 0));
     }
 
     #[test]

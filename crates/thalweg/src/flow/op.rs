@@ -225,6 +225,11 @@ impl Signals {
         lock(&self.torn).entry(epoch).or_insert(operator);
     }
 
+    /// Whether nothing follows a barrier, and a job cannot go on from there: it never leaves all tasks.
+    pub(crate) fn is_torn_at_last(&self, epoch: Epoch) -> bool {
+        self.is_last_barrier(epoch) && lock(&self.torn).contains_key(&epoch)
+    }
+
     /// The operator to which a barrier has come within a round of a loop, if there is one. What is known of earlier barriers
     /// is dropped.
     pub(crate) fn torn(&self, epoch: Epoch) -> Option<Arc<str>> {

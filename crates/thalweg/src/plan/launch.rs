@@ -222,16 +222,17 @@ impl Launched {
         measure(&self.plan, stage_of, counted, wall, cores, peak, self.job.clocks())
     }
 
-    /// The operators of the stages in which a barrier waits that has not left these tasks: of those before which it has left
-    /// all.
-    pub(crate) fn where_a_barrier_waits(&self, behind: &[usize]) -> String {
+    /// Where a barrier waits that has not left these tasks of this host, and some of these other hosts: those hosts, and here the
+    /// operators of the stages before which it has left all. What waits here may do so for another host.
+    pub(crate) fn where_a_barrier_waits(&self, behind: &[usize], hosts: &[HostId]) -> String {
         let stages: BTreeSet<usize> = behind.iter().map(|task| self.stage_of[*task]).collect();
         let follows = |stage: &usize| {
             self.plan.edges.iter().any(|edge| edge.to == *stage && stages.contains(&edge.from))
         };
         let first = stages.iter().filter(|stage| !follows(stage));
         let operators = first.map(|stage| operators_of(&self.plan.stages[*stage], &self.plan));
-        operators.collect::<Vec<_>>().join("; ")
+        let elsewhere = hosts.iter().map(|HostId(host)| format!("host {host}"));
+        elsewhere.map(Arc::from).chain(operators).collect::<Vec<_>>().join("; ")
     }
 
     /// Checks the counts of the job, which has succeeded, for consistency.
@@ -333,7 +334,8 @@ fn describe(plan: &Plan, checkpoints: Option<&Arc<Checkpoints>>) -> Description 
     let fingerprint = plan.fingerprint().value() ^ u128::from(hash_bytes(&bytes));
     let plan = plan.clone();
     let parts = move || {
-        let begins = begins.map(|number| ("begins with".to_owned(), number.to_string()));
+        let newest = "the newest in their directory, which all hosts must share,".to_owned();
+        let begins = begins.map(|number| (newest, number.to_string()));
         let checkpoints = ("checkpoints".to_owned(), begins.into_iter().collect());
         std::iter::once(checkpoints).chain(plan.described_parts()).collect()
     };

@@ -285,6 +285,13 @@ impl JobHosts {
         lock(&self.state).passed.iter().all(|passed| *passed >= epoch)
     }
 
+    /// The hosts with tasks that a barrier has not left.
+    pub(super) fn behind(&self, epoch: Epoch) -> Vec<HostId> {
+        let state = lock(&self.state);
+        let all = self.others.iter().zip(&state.passed);
+        all.filter(|(_, passed)| **passed < epoch).map(|(link, _)| link.to()).collect()
+    }
+
     fn take(&self, from: HostId, message: JobMessage) {
         match message {
             JobMessage::Described(_)

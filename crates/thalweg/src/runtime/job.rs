@@ -6,7 +6,7 @@ use super::hosts::{Answer, JobHosts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::metrics::ClockOffset;
-use crate::net::{Links, Part};
+use crate::net::{HostId, Links, Part};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
@@ -343,9 +343,12 @@ impl Job {
         self.changed.notify_all();
     }
 
-    /// Whether a barrier has left every task of every host.
+    /// Whether a barrier has left every task of every host, or never will because sources rest behind it.
     pub(crate) fn is_past(&self, barrier: &Requested) -> bool {
         let Some(&epoch) = barrier.0.get() else { return false };
+        if self.signals.is_torn_at_last(epoch) {
+            return true;
+        }
         lock(&self.passed).iter().all(|&passed| passed >= epoch)
             && self.hosts.as_ref().is_none_or(|hosts| hosts.are_past(epoch))
     }
@@ -381,6 +384,12 @@ impl Job {
         let passed = lock(&self.passed);
         let is_behind = |task: &usize| epoch.is_none_or(|epoch| passed[*task] < epoch);
         (0..passed.len()).filter(is_behind).collect()
+    }
+
+    /// The other hosts that have tasks that a barrier has not left.
+    pub(crate) fn hosts_behind(&self, barrier: &Requested) -> Vec<HostId> {
+        let epoch = barrier.epoch().unwrap_or(Epoch::LAST);
+        self.hosts.as_ref().map_or_else(Vec::new, |hosts| hosts.behind(epoch))
     }
 
     /// Asks the other hosts to save what their tasks have saved at a barrier that has left all tasks.

@@ -244,14 +244,14 @@ impl Runtime {
     /// Sends a barrier through a job; blocks until every task has passed it, or the job is over. Returns its number, which
     /// is the greatest if the job is over, unless it has failed. Sources read nothing behind the last barrier.
     ///
-    /// Calls `late` when the barrier has not passed after `patience`, with the tasks of this host that it has not left, and again
-    /// after as long as that returns.
+    /// Calls `late` when the barrier has not passed after `patience`, with the tasks of this host that it has not left and the other
+    /// hosts with such tasks, and again after as long as that returns.
     pub(crate) fn barrier(
         &self,
         job: &Arc<Job>,
         is_last: bool,
         mut patience: Duration,
-        mut late: impl FnMut(&[usize]) -> Duration,
+        mut late: impl FnMut(&[usize], &[HostId]) -> Duration,
     ) -> Result<Option<Epoch>> {
         let mut epoch = Some(Epoch::LAST);
         if !job.is_over() {
@@ -260,9 +260,9 @@ impl Runtime {
             self.scheduler.drive(&|| job.is_past(&barrier) || job.is_over());
             while !job.wait_past(&barrier, patience) {
                 // It may have passed meanwhile.
-                let behind = job.behind(&barrier);
-                if !behind.is_empty() {
-                    patience = late(&behind);
+                let (here, hosts) = (job.behind(&barrier), job.hosts_behind(&barrier));
+                if !(here.is_empty() && hosts.is_empty()) {
+                    patience = late(&here, &hosts);
                 }
             }
             epoch = barrier.epoch();

@@ -12,6 +12,7 @@ use crate::checkpoint::{Checkpoints, Part, Storage, Store, Stored, Taken};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::flow::catch;
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
 use crate::sync::{Mutex, lock, spawn};
@@ -117,7 +118,7 @@ impl Checkpointing {
             None => (None, 0, None),
             Some(stored) => {
                 let resumption = resumption(&stored, &config.dir);
-                for error in stored.skipped {
+                for error in stored.skipped.iter().filter(|_| host == HostId::FIRST) {
                     warnings.of_checkpoint(&format!(
                         "the job begins with checkpoint {}, as a newer one cannot be read: {error}",
                         stored.number
@@ -154,9 +155,13 @@ impl Checkpointing {
         }
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
-            match self.writer.host {
+            let taken = catch(|| match self.writer.host {
                 HostId::FIRST => self.take_all(&job, &warnings),
                 _ => self.save_parts(&job),
+            });
+            if let Err(panic) = taken {
+                // Without this thread, nobody would take checkpoints or suspend the job.
+                job.launched().job.fail(panic);
             }
             job.wait();
             let store = &self.writer.store;
@@ -249,15 +254,13 @@ impl Checkpointing {
             }
         }
         let written = match (taken, refused) {
-            (Ok(Some(taken)), Ok(true)) => self.writer.write(taken, parts.clone(), false),
+            (Ok(Some(taken)), Ok(true)) => return self.writer.write(taken, parts, false),
             (Ok(None), _) => Ok(false),
             (Ok(Some(_)), refused) => refused,
             (Err(error), _) => Err(error),
         };
-        if !matches!(written, Ok(true)) {
-            // Otherwise they would pile up as long as there is no checkpoint.
-            self.writer.store.remove_parts(parts);
-        }
+        // Otherwise they would pile up as long as there is no checkpoint.
+        self.writer.store.remove_parts(parts);
         written
     }
 
@@ -360,12 +363,22 @@ impl Writer {
         let Taken { snapshot, syncs } = taken;
         let mut written = lock(&self.written);
         if written.ended {
+            self.store.remove_parts(parts);
             return Ok(false);
         }
-        syncs.into_iter().try_for_each(|sync| sync())?;
+        if let Err(error) = syncs.into_iter().try_for_each(|sync| sync()) {
+            self.store.remove_parts(parts);
+            return Err(error);
+        }
         // Also if it fails: a number is never used twice.
         written.last += 1;
-        self.store.write(written.last, &snapshot, parts)?;
+        if let Err(error) = self.store.write(written.last, &snapshot, parts.clone()) {
+            // A network's file system may say so of a file that it has stored.
+            if self.store.age(written.last).is_none() {
+                self.store.remove_parts(parts);
+            }
+            return Err(error);
+        }
         (written.complete, written.ended) = (written.last, ended);
         Ok(true)
     }

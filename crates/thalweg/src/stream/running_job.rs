@@ -5,6 +5,7 @@ use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Epoch;
 use crate::metrics::Stats;
+use crate::net::HostId;
 use crate::plan::Launched;
 use crate::runtime::{Answer, Runtime};
 use std::sync::Arc;
@@ -63,7 +64,9 @@ impl RunningJob {
         patience: Duration,
         mut late: impl FnMut(&str) -> Duration,
     ) -> Result<Option<Epoch>> {
-        let late = |tasks: &[usize]| late(&self.launched.where_a_barrier_waits(tasks));
+        let late = |tasks: &[usize], hosts: &[HostId]| {
+            late(&self.launched.where_a_barrier_waits(tasks, hosts))
+        };
         self.runtime.barrier(&self.launched.job, is_last, patience, late)
     }
 
@@ -98,14 +101,15 @@ impl RunningJob {
     pub(super) fn taken(&self, epoch: Epoch) -> Result<Option<Taken>> {
         let Launched { job, checkpoints, .. } = &self.launched;
         let torn = job.signals().torn(epoch);
-        let taken = checkpoints.as_ref().map(|checkpoints| checkpoints.take(epoch)).transpose()?;
+        // Also of a torn one: what tasks have saved must not pile up.
+        let taken = checkpoints.as_ref().map(|checkpoints| checkpoints.take(epoch));
         if let Some(operator) = torn.filter(|_| checkpoints.is_some()) {
             let what = "no checkpoint: the first round of a loop has begun, and a stream from outside the loop has not ended";
             return Err(Error::new(ErrorKind::Plan, what).in_operator(&*operator));
         }
         // A source that is drained ends before its input does, and operators have given results of a part of it. An operator
         // that has failed has lost a record.
-        Ok(taken.filter(|_| !job.signals().draining() && !job.signals().stopped()))
+        Ok(taken.transpose()?.filter(|_| !job.signals().draining() && !job.signals().stopped()))
     }
 
     /// As [`Runtime::wait_saved`].

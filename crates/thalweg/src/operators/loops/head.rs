@@ -324,6 +324,12 @@ where
         true
     }
 
+    /// Whether the last barrier of a job that is suspended was sent. One that is drained ends well.
+    fn is_suspended(&self) -> bool {
+        let signals = self.op.signals();
+        self.saved.is_on() && signals.is_last_barrier(self.epoch) && !signals.draining()
+    }
+
     fn pass(&mut self, event: Event) {
         if let Event::Barrier(epoch) = event {
             self.epoch = epoch;
@@ -429,6 +435,8 @@ where
                 Phase::Gathering if !self.control.is_gathered(self.runs) => return Flow::Waiting,
                 // There may be more barriers to send, since it was decided which these are.
                 Phase::Gathering => self.phase = Phase::Between,
+                // The job is suspended here, as its sources are.
+                Phase::Between if self.is_suspended() => return Flow::Waiting,
                 Phase::Between => self.begin(Phase::Giving),
                 Phase::Giving | Phase::Leaving => match self.give() {
                     Flow::Ready if self.phase == Phase::Giving => self.phase = Phase::Closing,
