@@ -210,6 +210,20 @@ where
         self
     }
 
+    /// Demands that the job can have checkpoints: fails unless at least one run was interrupted, and another one went on from
+    /// its checkpoint. Without it, runs are left out in which a job cannot have checkpoints, or not yet where it was
+    /// interrupted.
+    ///
+    /// ```
+    /// use thalweg::check::check;
+    ///
+    /// check(|env| env.range(0..1000).sum(|n| *n)).must_restore().equals([499_500u64]);
+    /// ```
+    pub fn must_restore(mut self) -> Self {
+        self.runs.must_restore = true;
+        self
+    }
+
     /// Limits the memory of all operators of the job together, in bytes; beyond it they spill to disk.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.runs.memory = Some(bytes);
@@ -357,12 +371,14 @@ struct Runs {
     memory: Option<usize>,
     /// Whether the numbers of tasks of stages are drawn.
     draw_tasks: bool,
+    /// Whether at least one run must begin with a checkpoint.
+    must_restore: bool,
 }
 
 impl Default for Runs {
     fn default() -> Self {
         let draw_tasks = std::env::var_os(TASKS).is_some();
-        Self { seeds: 8, clusters: 4, memory: None, draw_tasks }
+        Self { seeds: 8, clusters: 4, memory: None, draw_tasks, must_restore: false }
     }
 }
 
@@ -460,15 +476,23 @@ impl Runs {
         self.on_hosts(|env, _| collect(job, env), &mut judge);
         let only = variable(ONLY);
         let before = self.configs().len() + self.clusters().len();
+        let mut restored = 0;
         for (number, interrupted) in self.interrupted().iter().enumerate() {
             let number = before + number;
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            match interrupted.run(job).and_then(|ended| ended.map_or(Ok(()), &mut judge)) {
-                Ok(()) => {}
+            match interrupted.run(job).and_then(|ended| ended.map(&mut judge).transpose()) {
+                Ok(ended) => restored += usize::from(ended.is_some()),
                 Err(difference) => fail(&interrupted.show(), &difference, number),
             }
+        }
+        if self.must_restore && restored == 0 && only.is_none() {
+            panic!(
+                "none of {} runs that were interrupted has gone on from a checkpoint: there was none that it could begin with, \
+                 or the job had ended before",
+                self.interrupted().len()
+            );
         }
         let before = before + self.interrupted().len();
         for (seed, restarted) in self.restarted(place_of(Location::caller())) {
@@ -755,6 +779,20 @@ mod tests {
         assert!(said.contains("ended well, with 9 records"), "{said}");
         let said = complaint(|| check(failing).equals([1i32]));
         assert!(said.contains("failed: map ("), "{said}");
+    }
+
+    #[test]
+    fn a_job_that_must_be_restored_and_is_not_is_found() {
+        check(|env| env.range(0..5000).sum(|n| n % 7)).must_restore().agrees();
+        let said = complaint(|| {
+            let job = |env: &Environment| {
+                let (sender, received) = env.channel::<u64>(9);
+                drop(sender);
+                received
+            };
+            check(job).must_restore().agrees();
+        });
+        assert!(said.starts_with("none of 4 runs that were interrupted"), "{said}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ macro_rules! restored {
         let out = $job(&env).collect::<Vec<_>>();
         env.run().expect("a job of which all is saved");
         drop(out);
-        check($job).any_tasks().seeds(24)
+        check($job).any_tasks().must_restore().seeds(24)
     }};
 }
 

@@ -133,7 +133,7 @@ macro_rules! restored {
         let env = Environment::with_config(config);
         let out = $job(&env).collect::<Vec<_>>();
         env.run().expect("a job of which all is saved");
-        let checked = check($job).any_tasks().seeds(12).agrees();
+        let checked = check($job).any_tasks().must_restore().seeds(12).agrees();
         assert_eq!(out.take().unwrap().len(), checked.len());
         assert!(!checked.is_empty());
         checked

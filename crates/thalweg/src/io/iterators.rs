@@ -223,7 +223,8 @@ where
         let mut others: VecDeque<_> = made.collect();
         let total = others.iter().try_fold(0, |sum, (iter, reading)| {
             let (least, most) = iter.as_ref().map_or((0, Some(0)), Iterator::size_hint);
-            (most == Some(least)).then(|| sum + (least as u64).saturating_sub(reading.read))
+            let left = (least as u64).saturating_sub(reading.read);
+            if most == Some(least) { u64::checked_add(sum, left) } else { None }
         });
         let (iter, reading) = others.pop_front().unwrap_or_default();
         if cx.task > 0 {
