@@ -137,7 +137,7 @@ fn latencies_between_hosts_come_with_the_offset_of_their_clocks() {
         |config| {
             config.batch = BatchMode::Fixed { size: 5 };
             // The hosts start one after the other, so that their clocks would differ if they counted from there.
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(200));
         },
         |_, env| {
             // The first jobs may be over before clocks are compared.
@@ -159,10 +159,11 @@ fn latencies_between_hosts_come_with_the_offset_of_their_clocks() {
     ) {
         let stats = result.unwrap();
         for (clock, host) in stats.clocks.iter().zip([1, 2]) {
-            // Both hosts count from the time of day, on one clock: nothing but reading it takes time, and it is read in microseconds.
+            // Both hosts count from the time of day, on one clock. Reading it takes microseconds, or the time that a thread is
+            // interrupted for; if they counted from their start, they would be much further apart.
             let off = Duration::from_nanos(clock.nanos.unsigned_abs());
             assert_eq!(clock.host, host);
-            assert!(off <= clock.uncertainty + Duration::from_micros(2), "{stats}");
+            assert!(off <= clock.uncertainty + Duration::from_millis(100), "{stats}");
             assert!(clock.uncertainty > Duration::ZERO && clock.uncertainty < MINUTE, "{stats}");
             let line = format!("\nclock offset to host {host}: ");
             assert!(stats.to_string().contains(&line), "{stats}");
@@ -399,8 +400,9 @@ fn a_round_that_ends_slowly_holds_up_no_other_job() {
             let (begun, has_begun) = channel();
             let (go, gone) = channel();
             let gone = Mutex::new(gone);
-            let sum = env
-                .iter(0..10u64)
+            // Each host has a head, which waits for the end of the round.
+            let numbers = env.parallel_iter(|task, tasks| (task as u64..10).step_by(tasks));
+            let sum = numbers
                 .replay(3, 0, |numbers, _| numbers.map(|n| *n).shuffle())
                 .fold(|part: &mut u64, n| *part += n, |part, other| *part += other)
                 .until(move |sum, part| {

@@ -109,10 +109,14 @@ fn die(args: &Args, env: &Environment, id: usize) -> Result<()> {
         dies = before.len() < 2;
         std::fs::write(&started, before + "x").expect("the folder is there");
     }
-    let seen = AtomicU64::new(0);
+    let (seen, at) = (AtomicU64::new(0), args.at);
     let numbers = env.range(0..3_000_000).map(move |n| {
-        if dies && seen.fetch_add(1, Ordering::Relaxed) == 400_000 {
+        if dies && seen.fetch_add(1, Ordering::Relaxed) == 100_000 {
             std::process::abort();
+        }
+        // The other hosts must not read all of it alone, however late this one is.
+        if id != at && n.is_multiple_of(10_000) {
+            std::thread::sleep(Duration::from_millis(5));
         }
         n
     });
