@@ -32,7 +32,7 @@ use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
 use snapshot::{Entries, Saved, Spare};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -95,6 +95,8 @@ struct Slot {
     /// What was saved at barriers, and at the end of the input; or why nothing could be.
     saved: Mutex<BTreeMap<Epoch, Result<Saving, String>>>,
     spare: Arc<Spare>,
+    /// The state that is not needed any more once this one was saved at the end.
+    supersedes: OnceLock<StateId>,
     /// Of a source's state: where it would go on.
     position: OnceLock<ShowPosition>,
 }
@@ -206,8 +208,16 @@ impl Checkpoints {
         redistribution: Redistribution,
     ) -> StateHandle {
         let (op, name) = (op.id(), op.name());
-        let (saved, position) = (Mutex::default(), OnceLock::new());
-        let slot = Arc::new(Slot { op, name, id, schema, saved, spare: Arc::default(), position });
+        let slot = Arc::new(Slot {
+            op,
+            name,
+            id,
+            schema,
+            saved: Mutex::default(),
+            spare: Arc::default(),
+            supersedes: OnceLock::new(),
+            position: OnceLock::new(),
+        });
         lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
@@ -279,8 +289,14 @@ impl Checkpoints {
         let mut taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new() };
         taken.snapshot.clock = self.clock.get().map(Clock::read).unwrap_or_default();
         let mut refused = None;
+        let slots = lock(&self.slots);
+        let ended = slots.iter().filter(|slot| slot.is_at_end(epoch));
+        let superseded: BTreeSet<_> = ended.filter_map(|slot| slot.supersedes.get()).collect();
         // All of them, also if one has refused: what they have saved must not pile up.
-        for slot in lock(&self.slots).iter() {
+        for slot in slots.iter() {
+            if superseded.contains(&slot.id) {
+                slot.forget();
+            }
             match slot.take(epoch, &mut taken.syncs) {
                 Ok(entries) => taken.snapshot.add(&slot.id, &slot.schema, entries),
                 Err(error) => drop(refused.get_or_insert(error)),
@@ -314,6 +330,18 @@ impl AtEnd for Checkpoints {
 }
 
 impl Slot {
+    /// Whether what was saved at the end is what counts at a barrier.
+    fn is_at_end(&self, epoch: Epoch) -> bool {
+        let saved = lock(&self.saved);
+        saved.contains_key(&Epoch::LAST) && (epoch == Epoch::LAST || !saved.contains_key(&epoch))
+    }
+
+    /// What was saved at the end is not needed any more.
+    fn forget(&self) {
+        let nothing = Saving { entries: Entries::default(), syncs: Vec::new(), refused: None };
+        lock(&self.saved).insert(Epoch::LAST, Ok(nothing));
+    }
+
     /// What was saved at a barrier. What was saved at earlier ones is dropped.
     fn take(&self, epoch: Epoch, syncs: &mut Vec<SyncToDisk>) -> Result<Entries> {
         let mut saved = lock(&self.saved);
@@ -363,6 +391,15 @@ impl StateHandle {
     /// That of a job without checkpoints.
     pub(crate) fn none() -> Self {
         Self(None)
+    }
+
+    /// Once this state was saved at the end, and at no later barrier, the operator's state of this name is not needed any more.
+    pub(crate) fn supersedes(self, name: &str) -> Self {
+        if let Some(Handle { slot, .. }) = &self.0 {
+            let (operator, name) = (slot.id.operator.clone(), name.to_owned());
+            let _ = slot.supersedes.set(StateId { operator, name });
+        }
+        self
     }
 
     /// That of a source: `show` says where it would go on with these entries, as in `behind 7 numbers`.

@@ -230,3 +230,43 @@ fn a_checkpoint_of_one_kind_of_clock_is_refused_on_the_other() {
         assert!(error.contains("deterministic scheduler"), "{error}");
     }
 }
+
+#[test]
+fn what_a_sort_had_is_in_no_checkpoint_after_all_of_it_was_emitted() {
+    // Beside it, another stream goes on. With little memory, what the sort holds goes to disk, and cannot be saved.
+    for (memory, spills) in [(Config::default().memory, false), (1 << 20, true)] {
+        let env = environment_with(2, 3, memory);
+        let sorted = env.range(0..40_000).map(|n| (n ^ 0x5555, [n; 4])).sorted();
+        sorted.for_each(drop);
+        env.range(0..u64::MAX).for_each(drop);
+        let job = env.start_with(Some(&Checkpoints::new(None, None))).unwrap();
+        let held = |snapshot: &Snapshot| {
+            let ids = snapshot.ids().filter(|id| id.operator.starts_with("sorted"));
+            let of_sort: Vec<_> = ids.filter(|id| id.name == "value").collect();
+            let [id] = of_sort[..] else { panic!("{of_sort:?}") };
+            let mut entries = snapshot.entries(id);
+            std::iter::from_fn(|| entries.next().unwrap()).count()
+        };
+        let (mut begun, mut over) = (false, false);
+        for _ in 0..2000 {
+            job.drive_for(1);
+            match job.snapshot() {
+                Ok(taken) => {
+                    let held = held(&taken.expect("it goes on").snapshot);
+                    over = begun && held == 0;
+                    begun |= !spills && held > 0;
+                }
+                Err(error) => {
+                    assert!(spills && error.kind() == ErrorKind::Plan, "{error}");
+                    begun = true;
+                }
+            }
+            if over {
+                break;
+            }
+        }
+        job.cancel();
+        let _ = job.wait();
+        assert!(begun && over, "with {memory} bytes of memory: {begun} {over}");
+    }
+}

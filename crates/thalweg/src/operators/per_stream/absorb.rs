@@ -69,6 +69,9 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     }
 }
 
+/// The name in checkpoints of what has been absorbed.
+pub(super) const VALUE: &str = "value";
+
 /// What becomes of a state at a barrier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum AtBarrier {
@@ -138,10 +141,10 @@ where
         let (state, ended) = match value.at_barrier() {
             AtBarrier::Unsaved => (StateHandle::none(), StateHandle::none()),
             AtBarrier::SavedToTheEnd => {
-                (cx.state::<A::Saved>(self.op, "value", Redistribution::Own), StateHandle::none())
+                (cx.state::<A::Saved>(self.op, VALUE, Redistribution::Own), StateHandle::none())
             }
             AtBarrier::Saved | AtBarrier::Given => (
-                cx.state::<A::Saved>(self.op, "value", Redistribution::First),
+                cx.state::<A::Saved>(self.op, VALUE, Redistribution::First),
                 cx.state::<()>(self.op, "ended", Redistribution::First),
             ),
         };

@@ -1,6 +1,6 @@
 //! The `sorted` operators: all records in order.
 
-use super::absorb::{Absorb, AtBarrier};
+use super::absorb::{Absorb, AtBarrier, VALUE};
 use crate::checkpoint::{Redistribution, Saving, StateHandle};
 use crate::data::{Data, Ordered, Portable};
 use crate::error::Result;
@@ -151,7 +151,8 @@ where
         next: N,
     ) -> Result<Self::Task<N>> {
         let lanes = self.edges.iter().flat_map(|edge| edge.lanes_to(cx.task));
-        let saved = cx.state::<bool>(self.sort, "over", Redistribution::First);
+        // Once all records were emitted, those of the sorts are not needed.
+        let saved = cx.state::<bool>(self.sort, "over", Redistribution::First).supersedes(VALUE);
         let mut over = false;
         saved.restore(|was_over| {
             over = was_over;
