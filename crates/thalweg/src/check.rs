@@ -21,7 +21,7 @@
 //! additions may differ, round them in the job's last `map`.
 //!
 //! When a run differs, the test fails with the difference and the number of the run. If the variable `THALWEG_CHECK`
-//! is set to that number, only that run is made. `THALWEG_CHECK_SEEDS` sets the number of seeds of every check; each
+//! is set to that number, only that run is made, and by [`agrees`](Check::agrees) the first one, with which it is compared. `THALWEG_CHECK_SEEDS` sets the number of seeds of every check; each
 //! seed also determines the number of cores, the batches and the credit.
 //!
 //! If `THALWEG_CHECK_TCP` is set, every check of a job on several hosts also runs on hosts on threads of this process that are
@@ -254,6 +254,14 @@ where
     pub fn agrees(self) -> Vec<S::Record> {
         let Self { job, ordered, runs } = self;
         let mut first = None::<Vec<S::Record>>;
+        if variable(ONLY).is_some_and(|only: usize| only > 0) {
+            // Alone, the run would have nothing to agree with.
+            let config = runs.configs().swap_remove(0);
+            match collect(&job, &Environment::checked(config.clone())) {
+                Ok(records) => first = Some(records),
+                Err(failed) => fail(&show(&config), &failed, 0),
+            }
+        }
         runs.all(&job, |records| match &first {
             Some(expected) => compare(&records, expected, ordered),
             None => {
@@ -686,6 +694,7 @@ fn variable<N: FromStr>(name: &str) -> Option<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::calls::Calls;
     use crate::sync::{Mutex, lock};
     use std::collections::HashSet;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -785,11 +794,8 @@ mod tests {
     fn a_job_that_must_be_restored_and_is_not_is_found() {
         check(|env| env.range(0..5000).sum(|n| n % 7)).must_restore().agrees();
         let said = complaint(|| {
-            let job = |env: &Environment| {
-                let (sender, received) = env.channel::<u64>(9);
-                drop(sender);
-                received
-            };
+            let calls = Calls::in_flight(2);
+            let job = move |env: &Environment| env.range(0..9).map_blocking(calls.clone(), |n| n);
             check(job).must_restore().agrees();
         });
         assert!(said.starts_with("none of 4 runs that were interrupted"), "{said}");

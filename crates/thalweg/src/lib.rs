@@ -32,6 +32,7 @@ pub mod time;
 pub mod checkpoint;
 mod clock;
 mod exchange;
+mod fault;
 mod flow;
 pub mod io;
 mod net;

@@ -26,7 +26,18 @@ const LAYERS: &[&[&str]] = &[
     // The contract between the operators of one task.
     &["flow"],
     // Values, and access to the outside. Nothing here depends on tasks.
-    &["clock", "config", "data", "error", "io::files", "memory", "metrics", "sync", "time"],
+    &[
+        "clock",
+        "config",
+        "data",
+        "error",
+        "fault",
+        "io::files",
+        "memory",
+        "metrics",
+        "sync",
+        "time",
+    ],
 ];
 
 /// The prelude re-exports items of all layers. A module that uses it therefore depends on the topmost layer.

@@ -6,6 +6,7 @@
 //! the loop only, while that has not ended, and then it is not held back, but torn: there is no checkpoint. The end is reached when every lane has ended. A round of a loop ends
 //! when every lane that has not ended has delivered its end; a lane from outside the loop ends after the first round.
 
+use crate::fault::{Fault, is_planted};
 use crate::flow::{Depth, Epoch, Event};
 use crate::time::Timestamp;
 
@@ -147,7 +148,8 @@ impl Align {
             _ => {}
         }
         if let Some(epoch) = self.aligning
-            && open().all(|lane| lane.at_barrier || lane.at_round.is_some())
+            && (open().all(|lane| lane.at_barrier || lane.at_round.is_some())
+                || is_planted(Fault::PassesWithTheFirstLane))
         {
             (self.aligning, self.passed) = (None, epoch);
             self.torn = open().any(|lane| lane.at_round.is_some());

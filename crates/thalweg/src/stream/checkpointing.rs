@@ -12,6 +12,7 @@ use crate::checkpoint::{Checkpoints, Part, Storage, Store, Stored, Taken};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::fault::{Fault, is_planted};
 use crate::flow::catch;
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
@@ -252,6 +253,9 @@ impl Checkpointing {
                 Ok(None) => refused = refused.and(Ok(false)),
                 Err(error) => refused = refused.and(Err(error)),
             }
+        }
+        if is_planted(Fault::LosesAPart) {
+            parts.pop();
         }
         let written = match (taken, refused) {
             (Ok(Some(taken)), Ok(true)) => return self.writer.write(taken, parts, false),

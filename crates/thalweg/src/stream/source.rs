@@ -4,6 +4,7 @@ use super::{Chain, Environment, Stream};
 use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
+use crate::fault::{Fault, is_planted};
 use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
 use crate::metrics::{Awaits, Report, Total};
 use crate::plan::{Details, Origin, Parallelism, TaskContext};
@@ -164,6 +165,12 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         if self.epoch < self.op.signals().epoch() {
             // One by one, as in all other sources; otherwise barriers would not align.
             self.epoch = self.epoch.next();
+            if is_planted(Fault::SavesLate) {
+                self.head.send(Event::Barrier(self.epoch), &mut self.next);
+                let _ = self.source.produce(turn.clock.now(), &mut self.next);
+                self.source.save(Event::Barrier(self.epoch));
+                return None;
+            }
             self.source.save(Event::Barrier(self.epoch));
             self.head.send(Event::Barrier(self.epoch), &mut self.next);
             return None;
