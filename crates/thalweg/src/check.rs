@@ -490,8 +490,9 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            match interrupted.run(job).and_then(|ended| ended.map(&mut judge).transpose()) {
-                Ok(ended) => restored += usize::from(ended.is_some()),
+            let judge = |(records, is_interrupted)| judge(records).map(|()| is_interrupted);
+            match interrupted.run(job).and_then(|ended| ended.map(judge).transpose()) {
+                Ok(is_interrupted) => restored += usize::from(is_interrupted == Some(true)),
                 Err(difference) => fail(&interrupted.show(), &difference, number),
             }
         }
@@ -797,6 +798,11 @@ mod tests {
             let calls = Calls::in_flight(2);
             let job = move |env: &Environment| env.range(0..9).map_blocking(calls.clone(), |n| n);
             check(job).must_restore().agrees();
+        });
+        assert!(said.starts_with("none of 4 runs that were interrupted"), "{said}");
+        // It ends before any barrier.
+        let said = complaint(|| {
+            check(|env| env.iter(0..0u8)).must_restore().agrees();
         });
         assert!(said.starts_with("none of 4 runs that were interrupted"), "{said}");
     }

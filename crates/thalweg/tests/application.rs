@@ -497,7 +497,8 @@ fn a_second_signal_ends_at_once() {
         let child = Call::new(&slow).command.spawn().unwrap();
         std::thread::sleep(Duration::from_millis(500));
         send(first, &child);
-        std::thread::sleep(Duration::from_millis(200));
+        // Earlier, a second SIGTERM would be the same request.
+        std::thread::sleep(Duration::from_millis(1200));
         send(second, &child);
         let ended = ended(child);
         assert_eq!((ended.status, &*ended.out), (Some(status), ""), "{}", ended.err);

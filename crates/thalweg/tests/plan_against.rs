@@ -1,6 +1,8 @@
 //! Programs that are compared with a checkpoint, before or while the one that has written it is stopped.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::{CheckpointDir, PlanComparison, StateComparison, StateFate};
 use thalweg::config::{CheckpointConfig, Config};
@@ -18,11 +20,16 @@ fn environment(cores: usize, dir: Option<&Path>) -> Environment {
     Environment::with_config(config)
 }
 
-/// Suspends a job after its first checkpoint.
-fn suspended(cores: usize, dir: &Path, job: impl Fn(&Environment)) {
+/// Suspends a job once something is so.
+fn suspended(cores: usize, dir: &Path, job: impl Fn(&Environment), so: impl Fn() -> bool) {
     let env = environment(cores, Some(dir));
     job(&env);
     let job = env.start().unwrap();
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is never so");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     job.suspend().unwrap();
     assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Suspended);
 }
@@ -48,13 +55,13 @@ fn sums(env: &Environment) {
 #[test]
 fn the_same_program_goes_on_where_the_source_was() {
     let dir = tempfile::tempdir().unwrap();
-    suspended(2, dir.path(), sums);
+    suspended(2, dir.path(), sums, || true);
     for cores in [1, 2, 3] {
         let comparison = compared(cores, dir.path(), sums);
         assert!(comparison.goes_on(), "{comparison}");
         let source = fate(&comparison, "range-0");
         let position = source.position.as_deref().unwrap();
-        assert!(position.starts_with("behind ") && position.ends_with(" numbers"), "{position}");
+        assert!(position.starts_with("after ") && position.ends_with(" numbers"), "{position}");
         assert!(matches!(fate(&comparison, "counts").fate, StateFate::Reused { .. }));
         assert!(
             comparison.to_string().ends_with(&format!(
@@ -68,12 +75,13 @@ fn the_same_program_goes_on_where_the_source_was() {
 #[test]
 fn every_state_that_differs_is_named_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    suspended(2, dir.path(), |env| {
+    let job = |env: &Environment| {
         let [first, second, third] = env.range(0..1 << 50).split();
         first.max(|n| *n).name("extreme").for_each(drop);
         second.sum(|n| n % 2).name("old").for_each(drop);
         third.count().name("same").for_each(drop);
-    });
+    };
+    suspended(2, dir.path(), job, || true);
     let comparison = compared(1, dir.path(), |env| {
         let [first, second, third] = env.range(0..1 << 50).split();
         first.min(|n| *n).name("extreme").for_each(drop);
@@ -101,8 +109,13 @@ fn what_else_would_be_refused_is_said() {
     let input = dir.path().join("input.txt");
     std::fs::write(&input, "a line\n".repeat(1000)).unwrap();
     let saved = dir.path().join("saved");
+    let seen = Arc::new(AtomicBool::new(false));
     let whole = |env: &Environment| {
-        let lines = env.lines(&input).map(|line| line.len() as u64);
+        let seen = Arc::clone(&seen);
+        let lines = env.lines(&input).map(move |line| {
+            seen.store(true, Ordering::Relaxed);
+            line.len() as u64
+        });
         let scanned =
             lines.merge(env.range(0..1 << 50)).shuffle().scan(0, |sum: &mut u64, n: u64| {
                 *sum = sum.wrapping_add(n);
@@ -110,12 +123,31 @@ fn what_else_would_be_refused_is_said() {
             });
         scanned.name("running sum").for_each(drop);
     };
-    suspended(2, &saved, whole);
+    suspended(2, &saved, whole, || seen.load(Ordering::Relaxed));
     assert!(compared(2, &saved, whole).goes_on(), "{}", compared(2, &saved, whole));
     // Each task of `scan` has a state of its own.
     let fewer = compared(3, &saved, whole);
     assert!(!fewer.goes_on() && fewer.refusals.len() == 1, "{fewer}");
     assert!(fewer.refusals[0].starts_with("running sum"), "{fewer}");
+    // A sink that could not go on with its file.
+    let out = dir.path().join("lengths.txt");
+    let writes = |env: &Environment| {
+        env.range(0..1 << 50).map(|n| n.to_string()).write_lines(&out);
+    };
+    let saved_too = dir.path().join("saved-too");
+    let has_checkpoints =
+        || CheckpointDir::open(&saved_too).is_ok_and(|dir| dir.list().unwrap().len() > 1);
+    suspended(2, &saved_too, writes, has_checkpoints);
+    assert!(compared(1, &saved_too, writes).goes_on());
+    let files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+    let hidden: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with("-kept")).collect();
+    assert_eq!(hidden.len(), 1, "{hidden:?}");
+    std::fs::File::options().write(true).open(&hidden[0]).unwrap().set_len(1).unwrap();
+    let shorter = compared(1, &saved_too, writes);
+    assert!(shorter.refusals.iter().any(|why| why.contains("it has 1 bytes")), "{shorter}");
+    std::fs::remove_file(&hidden[0]).unwrap();
+    let gone = compared(1, &saved_too, writes);
+    assert!(gone.refusals.iter().any(|why| why.contains("is gone")), "{gone}");
     std::fs::write(&input, "another line\n").unwrap();
     let written = compared(2, &saved, whole);
     assert!(

@@ -73,11 +73,12 @@ impl Interrupted {
         Self { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
     }
 
-    /// The result of the second run; `None` if the job cannot have checkpoints, or not at that barrier.
+    /// The result of the second run, and whether the first one was interrupted before its end; `None` if the job cannot have
+    /// checkpoints, or not at that barrier.
     pub(super) fn run<S: Checked>(
         &self,
         job: &impl Fn(&Environment) -> S,
-    ) -> Result<Option<Vec<S::Record>>, String> {
+    ) -> Result<Option<(Vec<S::Record>, bool)>, String> {
         let begin = |config: &Config, restored| {
             begin(job, &Environment::checked(config.clone()), &Checkpoints::new(restored, None))
         };
@@ -92,8 +93,8 @@ impl Interrupted {
         };
         first.cancel();
         let ended = first.wait();
-        let snapshot = match (taken, ended) {
-            (Ok(Some(Taken { snapshot, .. })), _) => snapshot,
+        let (snapshot, is_interrupted) = match (taken, ended) {
+            (Ok(Some(Taken { snapshot, .. })), ended) => (snapshot, ended.is_err()),
             // An operator could not save what it has on disk.
             (Err(_), Err(error)) if error.kind() == ErrorKind::Cancelled => return Ok(None),
             (_, ended) => return ended.map(|_| None).map_err(failed),
@@ -108,7 +109,7 @@ impl Interrupted {
             begun => begun.map_err(failed)?,
         };
         second.wait().map_err(failed)?;
-        records.take().map(Some).map_err(failed)
+        records.take().map(|records| Some((records, is_interrupted))).map_err(failed)
     }
 
     pub(super) fn show(&self) -> String {

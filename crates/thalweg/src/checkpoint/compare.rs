@@ -18,6 +18,10 @@ pub struct PlanComparison {
     pub states: Vec<StateComparison>,
     /// Why the job would be refused though its states are those of the checkpoint; each cause once.
     pub refusals: Vec<String>,
+    /// Whether some states may be missing here, as tasks could not be made.
+    pub lacks_states: bool,
+    /// Why newer checkpoints could not be read.
+    pub skipped: Vec<String>,
 }
 
 /// What would become of one state of an operator.
@@ -86,6 +90,12 @@ impl Display for PlanComparison {
         for (cells, notes) in &rows {
             writeln!(out, "{}", line(cells))?;
             notes.iter().try_for_each(|note| writeln!(out, "    {note}"))?;
+        }
+        if self.lacks_states {
+            writeln!(out, "other states are not known, as not all tasks could be made")?;
+        }
+        for error in &self.skipped {
+            writeln!(out, "\na newer checkpoint cannot be read: {error}")?;
         }
         let number = self.number;
         if self.goes_on() {
@@ -184,7 +194,8 @@ impl Checkpoints {
         let states = states.into_iter().map(|(StateId { operator, name }, (fate, position))| {
             StateComparison { operator, state: name, fate, position }
         });
-        PlanComparison { number, states: states.collect(), refusals }
+        let (lacks_states, skipped) = (trial.lacks_states, Vec::new());
+        PlanComparison { number, states: states.collect(), refusals, lacks_states, skipped }
     }
 }
 

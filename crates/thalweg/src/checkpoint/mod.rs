@@ -295,7 +295,12 @@ impl Checkpoints {
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in slots.iter() {
             if superseded.contains(&slot.id) {
-                slot.forget();
+                // At the end, an earlier barrier may still need it, at which this one counted for nothing.
+                if epoch < Epoch::LAST {
+                    slot.forget();
+                }
+                taken.snapshot.add(&slot.id, &slot.schema, Entries::default());
+                continue;
             }
             match slot.take(epoch, &mut taken.syncs) {
                 Ok(entries) => taken.snapshot.add(&slot.id, &slot.schema, entries),
@@ -336,10 +341,9 @@ impl Slot {
         saved.contains_key(&Epoch::LAST) && (epoch == Epoch::LAST || !saved.contains_key(&epoch))
     }
 
-    /// What was saved at the end is not needed any more.
+    /// What was saved is not needed any more.
     fn forget(&self) {
-        let nothing = Saving { entries: Entries::default(), syncs: Vec::new(), refused: None };
-        lock(&self.saved).insert(Epoch::LAST, Ok(nothing));
+        lock(&self.saved).clear();
     }
 
     /// What was saved at a barrier. What was saved at earlier ones is dropped.
@@ -402,7 +406,7 @@ impl StateHandle {
         self
     }
 
-    /// That of a source: `show` says where it would go on with these entries, as in `behind 7 numbers`.
+    /// That of a source: `show` says where it would go on with these entries, as in `after 7 numbers`.
     pub(crate) fn position<E: Data>(self, show: fn(Vec<E>) -> String) -> Self {
         if let Some(Handle { slot, .. }) = &self.0 {
             let _ = slot.position.set(shown_by(show));

@@ -220,6 +220,11 @@ impl Store {
         }
     }
 
+    /// Whether there is certainly no checkpoint with this number.
+    pub(crate) fn lacks(&self, number: u64) -> bool {
+        matches!(Self::look_at(&self.path(number)), Ok(None))
+    }
+
     /// How long ago a checkpoint was written, if that is known; `None` if there is none with this number.
     pub(crate) fn age(&self, number: u64) -> Option<Option<Duration>> {
         let (_, written) = Self::look_at(&self.path(number)).ok()??;
@@ -266,13 +271,13 @@ impl Store {
         let mut unreadable = Vec::new();
         for number in Self::numbers(&self.dir)?.into_iter().rev() {
             match self.read(number) {
-                Ok(snapshot) => {
+                Ok((snapshot, parts)) => {
                     for number in unreadable.into_iter().filter(|_| self.lock.is_some()) {
                         self.set_aside(number)?;
                     }
                     let path = self.path(number);
                     let (own, _) = Self::look_at(&path)?.unwrap_or_default();
-                    let bytes = own + Self::bytes_of_parts(&path);
+                    let bytes = own + self.bytes_of(&parts);
                     let age = self.age(number).flatten();
                     return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
                 }
@@ -315,8 +320,14 @@ impl Store {
             .map_err(|cause| Error::io(&path, "set the checkpoint aside", cause))
     }
 
-    fn read(&self, number: u64) -> Result<Snapshot> {
-        Self::read_file(&self.path(number))
+    fn read(&self, number: u64) -> Result<(Snapshot, Vec<Part>)> {
+        Self::read_whole(&self.path(number))
+    }
+
+    /// The bytes of parts.
+    fn bytes_of(&self, parts: &[Part]) -> u64 {
+        let bytes = |part: &Part| Some(Self::look_at(&self.dir.join(&part.name)).ok()??.0);
+        parts.iter().filter_map(bytes).sum()
     }
 
     /// Reads a checkpoint with its parts.
@@ -325,8 +336,13 @@ impl Store {
     ///
     /// Of kind `Input` if it is torn or was altered, or a part of it is; of kind `Plan` if it is of another version.
     pub(super) fn read_file(path: &Path) -> Result<Snapshot> {
+        Self::read_whole(path).map(|(snapshot, _)| snapshot)
+    }
+
+    /// As [`read_file`](Self::read_file), with the list of the parts.
+    fn read_whole(path: &Path) -> Result<(Snapshot, Vec<Part>)> {
         let (mut snapshot, parts, _) = read_part(path)?;
-        for Part { name, digest } in parts {
+        for Part { name, digest } in &parts {
             let path = path.with_file_name(name);
             let bad =
                 |what: &str| Err(Error::new(ErrorKind::Input, what).at(Place::File(path.clone())));
@@ -334,12 +350,12 @@ impl Store {
                 return bad("a part of the checkpoint is not there");
             }
             let (part, _, own) = read_part(&path)?;
-            if own != digest {
+            if own != *digest {
                 return bad("this is another part than the one that the checkpoint has");
             }
             snapshot.append(part);
         }
-        Ok(snapshot)
+        Ok((snapshot, parts))
     }
 
     /// Writes a checkpoint, whose parts are written. It counts when this returns, and older ones that are not needed any
@@ -574,6 +590,22 @@ mod tests {
         assert!(error.to_string().contains("checkpoint-0000000003.state"), "{error}");
         store.clear().unwrap();
         assert!(store.newest().unwrap().is_none());
+    }
+
+    #[test]
+    fn the_name_of_a_part_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let [sound, others @ ..] =
+            ["part-a-1-0.state", "../part-a.state", "/part-a.state", "part-a/..", "other", ""]
+                .map(|name| Part { name: name.to_owned(), digest: 7 });
+        assert_eq!(Part::read(&sound.report()).unwrap(), sound);
+        for (number, part) in (1..).zip(others) {
+            assert!(Part::read(&part.report()).is_err(), "{part:?}");
+            store.write(number, &snapshot(number), vec![part.clone()]).unwrap();
+            let error = Store::read_file(&store.path(number)).unwrap_err().to_string();
+            assert!(error.contains("the name of a part"), "{part:?}: {error}");
+        }
     }
 
     #[test]

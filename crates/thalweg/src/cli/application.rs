@@ -102,10 +102,11 @@ fn checkpoints(plan: &Plan, config: &Config, several_hosts: bool) -> String {
     let Some(CheckpointConfig { dir, interval }) = &config.checkpoints else {
         return String::new();
     };
-    let in_loops = plan.operators.iter().filter(|op| several_hosts && op.loops > 0);
-    let mut without: Vec<_> =
-        plan.without_checkpoints().into_iter().chain(in_loops).map(Operator::label).collect();
-    without.dedup();
+    let without = plan.without_checkpoints();
+    let is_other = |op: &&Operator| !without.iter().any(|other| other.id == op.id);
+    let in_loops =
+        plan.operators.iter().filter(|op| several_hosts && op.loops > 0).filter(is_other);
+    let without: Vec<_> = without.iter().copied().chain(in_loops).map(Operator::label).collect();
     match without.is_empty() {
         true => format!("checkpoints in {}, one each {}\n", dir.display(), show::span(*interval)),
         false => format!(

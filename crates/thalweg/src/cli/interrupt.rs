@@ -98,9 +98,9 @@ enum Asked {
 const SAME: Nanos = 1_000_000_000;
 
 impl Asked {
-    /// Whether a signal only repeats the request before it, since which this time has passed.
+    /// Whether a signal only repeats the first one, since which this time has passed.
     fn is_repeated(self, signal: Signal, since: Nanos) -> bool {
-        self == Self::First(Signal::Term) && signal == Signal::Term && since < SAME
+        self.signal() == Signal::Term && signal == Signal::Term && since < SAME
     }
 
     /// The request after a further signal, while jobs run which the first signal ends as `stop` or less gently; `None` to end
@@ -155,7 +155,7 @@ struct State {
     /// Whether a job was started.
     has_run: bool,
     asked: Option<Asked>,
-    /// When that was, by the clock of the handler.
+    /// When the first signal came, by the clock of the handler.
     asked_at: Nanos,
     clock: Option<Clock>,
 }
@@ -245,7 +245,10 @@ fn handle(signal: Signal) {
     let (Some(asked), true) = (asked, late || !jobs.is_empty()) else {
         std::process::exit(signal.status().into())
     };
-    (state.asked, state.asked_at) = (Some(asked), now);
+    if state.asked.is_none() {
+        state.asked_at = now;
+    }
+    state.asked = Some(asked);
     drop(state);
     if jobs.is_empty() {
         return;
@@ -281,7 +284,7 @@ mod tests {
         assert!(!term.is_repeated(Signal::Term, SAME), "somebody asks again");
         assert!(!term.is_repeated(Signal::CtrlC, 0));
         assert!(!Asked::First(Signal::CtrlC).is_repeated(Signal::CtrlC, 0), "a person asks again");
-        assert!(!Asked::Cancel(Signal::Term).is_repeated(Signal::Term, 0));
+        assert!(Asked::Cancel(Signal::Term).is_repeated(Signal::Term, 0));
     }
 
     #[test]

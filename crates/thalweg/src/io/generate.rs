@@ -107,7 +107,7 @@ struct Progress {
 /// Where the source goes on.
 fn generated(progress: Vec<Progress>) -> String {
     let next = progress.iter().map(|progress| progress.next).max().unwrap_or_default();
-    format!("behind {} records", show::count(next))
+    format!("after {} records", show::count(next))
 }
 
 struct Generated<F> {

@@ -119,7 +119,7 @@ fn position(read: Vec<FileRead>) -> String {
     let read = files.values().flat_map(|read| read.ranges()).map(|(begin, end)| end - begin);
     let bytes = show::bytes(read.sum());
     let s = if files.len() == 1 { "" } else { "s" };
-    format!("behind {bytes} that were read of {} file{s}", show::count(files.len() as u64))
+    format!("after {bytes} read of {} file{s}", show::count(files.len() as u64))
 }
 
 /// The splits that no task has taken and no other host was granted.

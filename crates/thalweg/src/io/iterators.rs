@@ -136,7 +136,7 @@ struct Position {
 /// Where iterators go on.
 fn items_read(positions: Vec<Position>) -> String {
     let read = positions.iter().fold(0_u64, |sum, position| sum.saturating_add(position.read));
-    format!("behind {} items, which are made again and dropped", show::count(read))
+    format!("after {} items, which are made again and dropped", show::count(read))
 }
 
 /// Where a range goes on of which these parts were read.
@@ -144,7 +144,7 @@ fn numbers_read(parts: Vec<Vec<(u64, u64)>>) -> String {
     let mut all = Consumed::default();
     parts.into_iter().for_each(|ranges| all.add_all(ranges));
     let read = all.ranges().iter().fold(0, |sum, (begin, end)| sum + (end - begin));
-    format!("behind {} numbers", show::count(read))
+    format!("after {} numbers", show::count(read))
 }
 
 /// How far an iterator was read.

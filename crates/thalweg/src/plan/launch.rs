@@ -450,7 +450,10 @@ fn make(
     if let Some(checkpoints) = checkpoints {
         let (me, several) = (links.hosts().me(), links.hosts().count() > 1);
         let is_here = |stage: usize| hosts[stage].contains(&me);
-        plan.check_saved(checkpoints, several, is_here)?;
+        match plan.check_saved(checkpoints, several, is_here) {
+            Err(error) if checkpoints.is_trial() => checkpoints.refuse(error),
+            checked => checked?,
+        }
         // What merges the records of an operator has a state of it, in the stage behind it.
         let is_all_here = |stage: usize| {
             let mut behind = plan.edges.iter().filter(|edge| edge.from == stage);

@@ -378,7 +378,7 @@ impl Writer {
         written.last += 1;
         if let Err(error) = self.store.write(written.last, &snapshot, parts.clone()) {
             // A network's file system may say so of a file that it has stored.
-            if self.store.age(written.last).is_none() {
+            if self.store.lacks(written.last) {
                 self.store.remove_parts(parts);
             }
             return Err(error);

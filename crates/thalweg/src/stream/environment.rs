@@ -23,6 +23,9 @@ use crate::time::Time;
 use std::path::Path;
 use std::sync::Arc;
 
+/// How often a directory is looked into in which another job writes checkpoints, and removes old ones.
+const LOOKS: usize = 10;
+
 /// Begins streams, and runs the jobs that they make up.
 ///
 /// The streams that are begun on an environment make up one job until [`run`](Self::run) or
@@ -215,7 +218,8 @@ impl Environment {
 
     /// Compares the job described so far with the newest checkpoint in a directory: what a job that was started with it would
     /// go on with, what it would miss, and whether it would be refused. The job does not run, and a job that runs with this
-    /// directory is not disturbed. The environment must be of one host; a checkpoint of several is compared all the same.
+    /// directory is not disturbed. The environment must be of one host; a checkpoint of several is compared all the same: give it
+    /// the cores of all hosts together. The description is used up: describe the job again to run it.
     ///
     /// Programs with the engine's flags do so with `--plan-against DIR`.
     ///
@@ -263,11 +267,17 @@ impl Environment {
         }
         let refuse =
             |what| Err(Error::new(ErrorKind::Config, what).at(Place::File(dir.to_owned())));
-        let Some(stored) = Store::join(dir).newest()? else {
+        let store = Store::join(dir);
+        // A job that runs may have removed those that were found, as it has newer ones.
+        let mut found = (0..LOOKS).map(|_| store.newest());
+        let Some(stored) = found.find_map(Result::transpose).transpose()? else {
             return refuse("there is no checkpoint here to compare the program with");
         };
         let checkpoints = Checkpoints::trial(dir, stored.snapshot);
-        compare(builder, &self.runtime, &self.numbers, &checkpoints, stored.number)
+        let mut comparison =
+            compare(builder, &self.runtime, &self.numbers, &checkpoints, stored.number)?;
+        comparison.skipped = stored.skipped.iter().map(Error::to_string).collect();
+        Ok(comparison)
     }
 
     fn launch(&self, checkpoints: Option<&Arc<Checkpoints>>) -> Result<JobHandle> {

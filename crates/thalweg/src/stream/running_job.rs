@@ -103,7 +103,9 @@ impl RunningJob {
         let torn = job.signals().torn(epoch);
         // Also of a torn one: what tasks have saved must not pile up.
         let taken = checkpoints.as_ref().map(|checkpoints| checkpoints.take(epoch));
-        if let Some(operator) = torn.filter(|_| checkpoints.is_some()) {
+        // A job that is drained ends as such.
+        let is_drained = job.signals().draining();
+        if let Some(operator) = torn.filter(|_| checkpoints.is_some() && !is_drained) {
             let what = "no checkpoint: the first round of a loop has begun, and a stream from outside the loop has not ended";
             return Err(Error::new(ErrorKind::Plan, what).in_operator(&*operator));
         }

@@ -128,6 +128,30 @@ impl NewFile {
         })
     }
 
+    /// Checks, without touching it, that a job could go on with a file, as far as that shows.
+    ///
+    /// # Errors
+    ///
+    /// If the file is gone, or is shorter than it was.
+    pub(super) fn check_saved(saved: &SavedFile) -> Result<()> {
+        let SavedFile { name, target, hidden, bytes, .. } = saved;
+        let refuse = |what: String| {
+            let error = Error::new(ErrorKind::Input, format!("cannot go on with the file: {what}"));
+            Err(error.at(Place::File(name.clone())))
+        };
+        match fs::metadata(hidden) {
+            Ok(found) if found.len() < *bytes => {
+                refuse(format!("it has {} bytes, and had {bytes} at the checkpoint", found.len()))
+            }
+            Ok(_) => Ok(()),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => match File::open(target) {
+                Ok(file) if saved.is(&file) => Ok(()),
+                _ => refuse(format!("`{}` is gone", hidden.display())),
+            },
+            Err(cause) => Err(Error::io(name, "look at the file", cause)),
+        }
+    }
+
     /// Writes what is in the buffer, and returns what another run must know to go on. From now on the file stays when the job
     /// ends otherwise than well.
     pub(super) fn save(&mut self) -> Result<SavedFile> {

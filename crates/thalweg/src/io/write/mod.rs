@@ -222,6 +222,7 @@ impl FilePush {
         let state = cx.state::<SavedPart>(op, "file", Redistribution::United);
         let (op, owner) = (cx.op(op), Owner(cx.checkpoint_dir()));
         if cx.is_trial() {
+            state.restore(|(_, file, _): SavedPart| NewFile::check_saved(&file))?;
             let (file, layout, others, dir) = (None, None, Vec::new(), None);
             return Ok(Self { op, file, layout, others, state, task: cx.task, records: 0, dir });
         }
