@@ -187,6 +187,7 @@ where
                 keys: keys.clone(),
                 improve: Arc::clone(&improve),
                 solution: None,
+                early: Vec::new(),
                 hands: Arc::clone(&handed),
                 task: cx.task,
                 feeder: feedback.feeder(cx, op)?,
@@ -290,12 +291,32 @@ pub struct Offering<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     improve: Arc<F>,
     /// Set within a round, once a record has arrived.
     solution: Option<Solution<K, V>>,
+    /// Records from outside the loop, merged into its body, that have arrived before the solution was complete.
+    early: Vec<(K, V)>,
     hands: Arc<[Handed<Solution<K, V>>]>,
     task: usize,
     feeder: Feeder<(K, V), T>,
     /// Whether the job has checkpoints.
     saved: bool,
     types: PhantomData<fn(&I)>,
+}
+
+impl<I: ?Sized, G, K, V, T, F> Offering<I, G, K, V, T, F>
+where
+    K: Data + Key<Owned = K> + Eq + Clone,
+    V: Data + Clone,
+    T: Time,
+    F: Fn(&mut V, V) -> bool,
+{
+    /// Begins the round with the solution, which gets what has arrived early.
+    fn begin(&mut self, mut solution: Solution<K, V>) -> Result<()> {
+        for entry in self.early.drain(..) {
+            solution.take::<(K, V), _>(&FirstOf, entry, &*self.improve)?;
+        }
+        self.early = Vec::new();
+        self.solution = Some(solution);
+        Ok(())
+    }
 }
 
 impl<I, G, K, V, T, F> Feed<I, T> for Offering<I, G, K, V, T, F>
@@ -311,19 +332,25 @@ where
 
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, _: T, _: impl FnMut(&(K, V))) -> Result<()> {
-        if self.solution.is_none() {
-            self.solution = Some(self.hands[self.task].take()?);
+        if self.solution.is_none()
+            && let Some(solution) = self.hands[self.task].try_take()
+        {
+            self.begin(solution)?;
         }
         match &mut self.solution {
             Some(solution) => solution.take(&self.keys, item, &*self.improve),
-            None => Ok(()),
+            None => {
+                self.early.push((self.keys.key(&item).clone(), self.keys.value(item)));
+                Ok(())
+            }
         }
     }
 
     fn finish(&mut self, mut see: impl FnMut(&(K, V))) -> Result<u64> {
         // Also where nothing has arrived: then none of its entries belong to the next round.
-        if self.saved && self.solution.is_none() {
-            self.solution = Some(self.hands[self.task].take()?);
+        if self.solution.is_none() && (self.saved || !self.early.is_empty()) {
+            let solution = self.hands[self.task].take()?;
+            self.begin(solution)?;
         }
         let Some(mut solution) = self.solution.take() else { return Ok(0) };
         solution.take_changed(|entry| {

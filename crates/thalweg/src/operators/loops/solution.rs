@@ -221,9 +221,14 @@ impl<X> Handed<X> {
         see(lock(&self.0).as_ref())
     }
 
+    /// Takes it, if it is there.
+    pub(super) fn try_take(&self) -> Option<X> {
+        lock(&self.0).take()
+    }
+
     pub(super) fn take(&self) -> Result<X> {
         let missing = || Error::new(ErrorKind::Internal, "a solution was taken twice");
-        lock(&self.0).take().ok_or_else(missing)
+        self.try_take().ok_or_else(missing)
     }
 }
 

@@ -270,3 +270,21 @@ fn wrong_loops_are_refused_and_panics_named() {
     assert_eq!(error.kind(), ErrorKind::Panic);
     assert!(error.operator().unwrap_or_default().starts_with("delta_iterate ("), "{error}");
 }
+
+#[test]
+fn records_from_outside_that_come_before_the_solution_is_complete_are_offered_in_the_first_round() {
+    check(|env| {
+        let outside = env.range(0..500).shuffle().map(|n| (n % 10, n));
+        // Its tasks have their input complete at very different times.
+        let slow = env.iter(0..200u64).shuffle().shuffle().map(|n| (n % 5, n + 1000)).keyed();
+        let (outcome, labels) = slow
+            .delta_iterate(1000, (), lesser, |changed, _| {
+                changed.unkey().map(|(key, value)| (key, value + 1)).merge(outside).keyed()
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        labels.unkey()
+    })
+    .any_tasks()
+    .equals((0..10u64).map(|n| (n, n)));
+}
