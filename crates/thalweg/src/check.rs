@@ -45,7 +45,7 @@ use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
 use crate::sync::join_all;
 use crate::{KeyedStream, Output, Result};
-use interrupted::{Interrupted, Restarted};
+use interrupted::{Interrupted, Restarted, Resumed};
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
 use std::panic::{Location, resume_unwind};
@@ -490,7 +490,7 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            let judge = |(records, is_interrupted)| judge(records).map(|()| is_interrupted);
+            let judge = |run: Resumed<_>| judge(run.records).map(|()| run.is_interrupted);
             match interrupted.run(job).and_then(|ended| ended.map(judge).transpose()) {
                 Ok(is_interrupted) => restored += usize::from(is_interrupted == Some(true)),
                 Err(difference) => fail(&interrupted.show(), &difference, number),

@@ -58,6 +58,13 @@ fn needs_as_many_tasks(error: &Error) -> bool {
     error.message().starts_with(OTHER_TASKS)
 }
 
+/// A run that has begun with a checkpoint, and ended well.
+pub(super) struct Resumed<R> {
+    pub(super) records: Vec<R>,
+    /// Whether the one before it was interrupted before its end.
+    pub(super) is_interrupted: bool,
+}
+
 impl Interrupted {
     pub(super) fn drawn_from(seed: u64, usual: &Config) -> Self {
         let drawn = hash_u64(seed + INTERRUPTED).to_le_bytes().map(usize::from);
@@ -73,12 +80,11 @@ impl Interrupted {
         Self { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
     }
 
-    /// The result of the second run, and whether the first one was interrupted before its end; `None` if the job cannot have
-    /// checkpoints, or not at that barrier.
+    /// The second run; `None` if the job cannot have checkpoints, or not at that barrier.
     pub(super) fn run<S: Checked>(
         &self,
         job: &impl Fn(&Environment) -> S,
-    ) -> Result<Option<(Vec<S::Record>, bool)>, String> {
+    ) -> Result<Option<Resumed<S::Record>>, String> {
         let begin = |config: &Config, restored| {
             begin(job, &Environment::checked(config.clone()), &Checkpoints::new(restored, None))
         };
@@ -109,7 +115,7 @@ impl Interrupted {
             begun => begun.map_err(failed)?,
         };
         second.wait().map_err(failed)?;
-        records.take().map(|records| Some((records, is_interrupted))).map_err(failed)
+        records.take().map(|records| Some(Resumed { records, is_interrupted })).map_err(failed)
     }
 
     pub(super) fn show(&self) -> String {

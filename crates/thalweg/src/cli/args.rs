@@ -148,7 +148,7 @@ pub struct EngineArgs {
     /// Compare the first job with the newest checkpoint in this directory, and do not run it: which states
     /// it would go on with, and which it would miss. The exit status is 1 if it would be refused
     ///
-    /// [env: THALWEG_PLAN_AGAINST]
+    /// [env: THALWEG_PLAN_AGAINST] [default: none]
     #[arg(long, value_name = "DIR", value_parser = allowed("plan-against"))]
     plan_against: Option<String>,
 

@@ -460,6 +460,7 @@ mod tests {
             ("THALWEG_PROGRESS", "never"),
             ("THALWEG_STALL_AFTER", "1500ms"),
             ("THALWEG_CHECKPOINT", "/saved"),
+            ("THALWEG_PLAN_AGAINST", "/compared"),
             ("THALWEG_CHECKPOINT_INTERVAL", "200ms"),
             ("THALWEG_HOSTS", "hosts.toml"),
             ("THALWEG_HOST_ID", "0"),
@@ -484,6 +485,7 @@ mod tests {
         assert_eq!(config.tasks.to_string(), "1=3+1,count=8");
         assert_eq!((config.credit, &*config.spill_dir), (1024, Path::new("/big")));
         assert_eq!(settings.explain, Some(Format::Dot));
+        assert_eq!(settings.plan_against.as_deref(), Some(Path::new("/compared")));
         assert_eq!(settings.stats, Some(StatsFormat::Text));
         assert_eq!(settings.progress, Progress::Never);
         assert_eq!(config.stall_after, Some(Duration::from_millis(1500)));
