@@ -239,9 +239,7 @@ impl Store {
 
     /// The bytes of a checkpoint's parts.
     pub(super) fn bytes_of_parts(path: &Path) -> u64 {
-        let dir = path.parent().unwrap_or(Path::new("."));
-        let bytes = |part: &Part| Some(Self::look_at(&dir.join(&part.name)).ok()??.0);
-        parts_of(path).iter().filter_map(bytes).sum()
+        Self::bytes_of(path.parent().unwrap_or(Path::new(".")), &parts_of(path))
     }
 
     /// Removes a checkpoint.
@@ -277,7 +275,7 @@ impl Store {
                     }
                     let path = self.path(number);
                     let (own, _) = Self::look_at(&path)?.unwrap_or_default();
-                    let bytes = own + self.bytes_of(&parts);
+                    let bytes = own + Self::bytes_of(&self.dir, &parts);
                     let age = self.age(number).flatten();
                     return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
                 }
@@ -324,9 +322,9 @@ impl Store {
         Self::read_whole(&self.path(number))
     }
 
-    /// The bytes of parts.
-    fn bytes_of(&self, parts: &[Part]) -> u64 {
-        let bytes = |part: &Part| Some(Self::look_at(&self.dir.join(&part.name)).ok()??.0);
+    /// The bytes of parts in a directory.
+    fn bytes_of(dir: &Path, parts: &[Part]) -> u64 {
+        let bytes = |part: &Part| Some(Self::look_at(&dir.join(&part.name)).ok()??.0);
         parts.iter().filter_map(bytes).sum()
     }
 
