@@ -65,6 +65,8 @@ pub enum Place {
     Line(PathBuf, u64),
     /// A line and a column of a file, both counted from 1.
     Column(PathBuf, u64, u64),
+    /// A split of a source, such as a partition of a topic, and a position in it if that is known.
+    Split(String, Option<String>),
 }
 
 impl Error {
@@ -237,6 +239,8 @@ impl fmt::Display for Place {
             Self::Offset(path, offset) => write!(f, "{} at byte {offset}", path.display()),
             Self::Line(path, line) => write!(f, "{}:{line}", path.display()),
             Self::Column(path, line, column) => write!(f, "{}:{line}:{column}", path.display()),
+            Self::Split(split, None) => f.write_str(split),
+            Self::Split(split, Some(position)) => write!(f, "{split} at {position}"),
         }
     }
 }

@@ -48,6 +48,8 @@ mod sync;
 
 pub use data::Data;
 pub use error::{Error, ErrorKind, Place, Result};
+#[doc(inline)]
+pub use io::connector;
 pub use io::{Incoming, Output};
 #[doc(no_inline)]
 pub use operators::keyed::{self, Keyed, KeyedStream};

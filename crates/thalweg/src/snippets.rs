@@ -13,6 +13,9 @@ struct Streams;
 #[doc = include_str!("../../../docs/book/src/reading-and-writing.md")]
 struct ReadingAndWriting;
 
+#[doc = include_str!("../../../docs/book/src/connectors.md")]
+struct Connectors;
+
 #[doc = include_str!("../../../docs/book/src/keys.md")]
 struct Keys;
 

@@ -101,13 +101,15 @@ struct Slot {
     position: OnceLock<ShowPosition>,
 }
 
-/// What must be done, beside the records' way, before a snapshot counts.
-pub(crate) type SyncToDisk = Box<dyn FnOnce() -> Result<()> + Send>;
+/// What must be done, beside the records' way, before a snapshot counts, or once it does. It may be called again with a later
+/// snapshot, if it was handed over at the end.
+pub(crate) type Aside = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
-/// A snapshot, and what must be done before it counts.
+/// A snapshot, and what must be done before it counts and once it does.
 pub(crate) struct Taken {
     pub(crate) snapshot: Snapshot,
-    pub(crate) syncs: Vec<SyncToDisk>,
+    pub(crate) syncs: Vec<Aside>,
+    pub(crate) commits: Vec<Aside>,
 }
 
 impl Checkpoints {
@@ -286,7 +288,8 @@ impl Checkpoints {
     ///
     /// If a task could not save its state, or has not.
     pub(crate) fn take(&self, epoch: Epoch) -> Result<Taken> {
-        let mut taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new() };
+        let mut taken =
+            Taken { snapshot: Snapshot::default(), syncs: Vec::new(), commits: Vec::new() };
         taken.snapshot.clock = self.clock.get().map(Clock::read).unwrap_or_default();
         let mut refused = None;
         let slots = lock(&self.slots);
@@ -302,7 +305,8 @@ impl Checkpoints {
                 taken.snapshot.add(&slot.id, &slot.schema, Entries::default());
                 continue;
             }
-            match slot.take(epoch, &mut taken.syncs) {
+            let saved = slot.take(epoch, &mut taken.syncs, &mut taken.commits);
+            match saved {
                 Ok(entries) => taken.snapshot.add(&slot.id, &slot.schema, entries),
                 Err(error) => drop(refused.get_or_insert(error)),
             }
@@ -347,7 +351,12 @@ impl Slot {
     }
 
     /// What was saved at a barrier. What was saved at earlier ones is dropped.
-    fn take(&self, epoch: Epoch, syncs: &mut Vec<SyncToDisk>) -> Result<Entries> {
+    fn take(
+        &self,
+        epoch: Epoch,
+        syncs: &mut Vec<Aside>,
+        commits: &mut Vec<Aside>,
+    ) -> Result<Entries> {
         let mut saved = lock(&self.saved);
         // At the end, what was saved at a barrier may still be needed: tasks of other hosts have not ended at it.
         if epoch < Epoch::LAST {
@@ -362,14 +371,16 @@ impl Slot {
         match at_barrier {
             Some(Ok(mut saving)) => {
                 syncs.append(&mut saving.syncs);
+                commits.append(&mut saving.commits);
                 return Ok(saving.entries);
             }
             Some(Err(why)) => return refused(ErrorKind::Plan, why),
             None => {}
         }
-        match saved.get_mut(&Epoch::LAST) {
+        match saved.get(&Epoch::LAST) {
             Some(Ok(saving)) => {
-                syncs.append(&mut saving.syncs);
+                syncs.extend_from_slice(&saving.syncs);
+                commits.extend_from_slice(&saving.commits);
                 Ok(saving.entries.clone())
             }
             Some(Err(why)) => refused(ErrorKind::Plan, why.clone()),
@@ -438,7 +449,8 @@ impl StateHandle {
             Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => return,
         };
         let entries = Entries::begin(&slot.spare);
-        let mut saving = Saving { entries, syncs: Vec::new(), refused: None };
+        let (syncs, commits) = (Vec::new(), Vec::new());
+        let mut saving = Saving { entries, syncs, commits, refused: None };
         write(&mut saving);
         let saved = match saving.refused.take() {
             None => Ok(saving),
@@ -515,7 +527,8 @@ impl StateHandle {
 /// A state that is being saved.
 pub(crate) struct Saving {
     entries: Entries,
-    syncs: Vec<SyncToDisk>,
+    syncs: Vec<Aside>,
+    commits: Vec<Aside>,
     refused: Option<String>,
 }
 
@@ -531,8 +544,20 @@ impl Saving {
     }
 
     /// Calls `sync` before the snapshot counts, on a thread that runs no tasks.
-    pub(crate) fn before_it_counts(&mut self, sync: impl FnOnce() -> Result<()> + Send + 'static) {
-        self.syncs.push(Box::new(sync));
+    pub(crate) fn before_it_counts(
+        &mut self,
+        sync: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.syncs.push(Arc::new(sync));
+    }
+
+    /// Calls `commit` once the snapshot counts, on a thread that runs no tasks. It is not called if the job is over by then, nor
+    /// with the last snapshot, which is taken when all tasks have ended. Its errors end the job.
+    pub(crate) fn once_it_counts(
+        &mut self,
+        commit: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) {
+        self.commits.push(Arc::new(commit));
     }
 
     /// The state cannot be saved now, for this reason: there is no snapshot at this barrier.

@@ -268,7 +268,8 @@ fn encode_event(event: Event, out: &mut Vec<u8>) {
         Event::Barrier(Epoch(epoch)) => (2u8, epoch).encode(out),
         Event::Round(Depth(depth)) => (3u8, depth).encode(out),
         Event::End => 4u8.encode(out),
-        Event::Partition(partition) => (5u8, partition).encode(out),
+        // Outlets keep it: the tasks of the next stage receive records of several partitions.
+        Event::Partition(_) => {}
     }
 }
 
@@ -279,7 +280,6 @@ fn decode_event(input: &mut &[u8]) -> Result<Event, DecodeError> {
         2 => Event::Barrier(Epoch(u64::decode(input)?)),
         3 => Event::Round(Depth(u32::decode(input)?)),
         4 => Event::End,
-        5 => Event::Partition(Data::decode(input)?),
         _ => return Err(DecodeError::invalid("an event")),
     })
 }
@@ -333,8 +333,6 @@ mod tests {
             Frame::Event(Event::Barrier(Epoch(9))),
             Frame::Event(Event::Round(Depth(2))),
             Frame::Event(Event::End),
-            Frame::Event(Event::Partition(None)),
-            Frame::Event(Event::Partition(Some(5))),
             Frame::Returned(1 << 40),
             Frame::Closed,
             Frame::ClosedRound(12),

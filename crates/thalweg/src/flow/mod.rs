@@ -41,7 +41,7 @@ pub(crate) use numbers::push_numbers;
 pub(crate) use op::{AtEnd, Op, Others, Publish, Signals};
 pub(crate) use partitions::Partitions;
 pub(crate) use round_state::{RoundScoped, RoundState};
-pub(crate) use task::{Poll, Task, Turn, Wake, Waker};
+pub(crate) use task::{Poll, Task, Turn, Wake, Waker, WeakWaker};
 
 use crate::clock::Nanos;
 use crate::data::Record;
@@ -74,10 +74,9 @@ pub enum Event {
     Watermark(Timestamp),
     /// There is no input for now: until the next watermark, this input does not hold back others.
     Idle,
-    /// The records that follow were read from this partition of the source; `None` once its piece has been read to
-    /// the end. Sent within a stage only: from a source whose [`Partitions`] are timed, to the operator that
-    /// generates watermarks.
-    Partition(Option<usize>),
+    /// The records that follow were read from another partition of the source, or one of them has changed. Sent within a
+    /// stage only: from a source whose [`Partitions`] are timed, to the operator that generates watermarks.
+    Partition(PartitionEvent),
     /// Separates epochs: everything that sources read before they sent the barrier comes before it, and everything
     /// else after.
     Barrier(Epoch),
@@ -86,6 +85,26 @@ pub enum Event {
     Round(Depth),
     /// Nothing follows.
     End,
+}
+
+/// What a source says of its partitions. They are numbered.
+///
+/// The pieces of a file are read by several tasks, which share what they know of its watermark. A split is read by one task
+/// alone, in turn with its other splits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionEvent {
+    /// The records that follow are of a piece of this file.
+    Piece(usize),
+    /// The piece has been read to its end.
+    PieceEnd,
+    /// The records that follow are of this split. From the first time on, it holds back the watermark of the task.
+    Split(usize),
+    /// This split has no records for now.
+    Quiet(usize),
+    /// This split has been read to its end.
+    SplitEnd(usize),
+    /// The task has no split for now.
+    NoSplit,
 }
 
 impl Event {

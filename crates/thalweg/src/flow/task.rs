@@ -3,7 +3,7 @@
 use super::{Epoch, Signals};
 use crate::clock::{Clock, Nanos};
 use crate::metrics::Report;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +93,28 @@ impl Waker {
         let _ = self.0.set(task);
     }
 
+    /// A handle that does not keep the task's job alive, for code of the program's.
+    pub(crate) fn downgrade(&self) -> WeakWaker {
+        WeakWaker(Arc::downgrade(&self.0))
+    }
+
     /// Wakes the task. Does nothing before the task is bound: every task runs once when the job starts.
     pub(crate) fn wake(&self) {
         if let Some(task) = self.0.get() {
             task.wake();
+        }
+    }
+}
+
+/// A [`Waker`] that does nothing once the task is gone.
+#[derive(Clone, Default)]
+pub(crate) struct WeakWaker(Weak<OnceLock<Arc<dyn Wake>>>);
+
+impl WeakWaker {
+    /// Wakes the task, if it is still there.
+    pub(crate) fn wake(&self) {
+        if let Some(task) = self.0.upgrade() {
+            Waker(task).wake();
         }
     }
 }

@@ -17,7 +17,7 @@ use super::portions::{Next, Share, Shared, Work};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::flow::{Event, Partitions, Waker};
+use crate::flow::{Event, PartitionEvent, Partitions, Waker};
 use crate::memory::Reservation;
 use crate::metrics::{Total, show};
 use crate::net::HostId;
@@ -537,7 +537,7 @@ impl Splits {
     pub(super) fn entered(&self, split: Split) -> Produced {
         match self.shared.work.order {
             Order::Listed { .. } => Produced::Some,
-            Order::Timed { .. } => Produced::Partition(Some(split.file)),
+            Order::Timed { .. } => Produced::Partition(PartitionEvent::Piece(split.file)),
         }
     }
 
@@ -545,7 +545,7 @@ impl Splits {
     pub(super) fn left(&self) -> Produced {
         match self.shared.work.order {
             Order::Listed { .. } => Produced::Some,
-            Order::Timed { .. } => Produced::Partition(None),
+            Order::Timed { .. } => Produced::Partition(PartitionEvent::PieceEnd),
         }
     }
 

@@ -7,6 +7,7 @@
 mod bad_record;
 mod channel;
 mod collect;
+pub mod connector;
 mod consumed;
 mod csv;
 mod dead_letters;

@@ -113,6 +113,7 @@ const SAVED: &[&str] = &[
     "parse_lines",
     "process",
     "range",
+    "read",
     "reduce",
     "replay",
     "right_join",
@@ -134,6 +135,7 @@ const SAVED: &[&str] = &[
     "window",
     "window_all",
     "window_join",
+    "write",
     "zip",
     "zip_by_task",
 ];

@@ -2,7 +2,7 @@
 
 use super::counts::TaskCounts;
 use super::description::Description;
-use super::hosts::{Answer, JobHosts};
+use super::hosts::{Answer, JobHosts, SaveOrder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::metrics::ClockOffset;
@@ -404,9 +404,16 @@ impl Job {
         self.hosts.as_ref().map_or(Some(Vec::new()), |hosts| hosts.saved())
     }
 
-    /// On another host than the first: the next barrier at which this host is to save, if there is one.
-    pub(super) fn next_to_save(&self) -> Option<Epoch> {
-        self.hosts.as_ref()?.next_to_save()
+    /// Lets the other hosts know that a checkpoint counts.
+    pub(crate) fn counts(&self, epoch: Epoch) {
+        if let Some(hosts) = &self.hosts {
+            hosts.counts(epoch);
+        }
+    }
+
+    /// On another host than the first: the next thing to do for a checkpoint, if there is one.
+    pub(super) fn next_order(&self) -> Option<SaveOrder> {
+        self.hosts.as_ref()?.next_order()
     }
 
     /// On another host than the first: it has saved, or could not.

@@ -17,7 +17,7 @@ pub(crate) mod scheduler;
 pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};
 pub(crate) use description::{DescribedPart, Description};
-pub(crate) use hosts::Answer;
+pub(crate) use hosts::{Answer, SaveOrder};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
@@ -275,9 +275,9 @@ impl Runtime {
         self.wait_for(job, || job.saved())
     }
 
-    /// On another host than the first: waits for the next barrier at which this host is to save; `None` if the job is over.
-    pub(crate) fn wait_to_save(&self, job: &Job) -> Option<Epoch> {
-        self.wait_for(job, || job.next_to_save())
+    /// On another host than the first: waits for the next thing to do for a checkpoint; `None` if the job is over.
+    pub(crate) fn wait_to_save(&self, job: &Job) -> Option<SaveOrder> {
+        self.wait_for(job, || job.next_order())
     }
 
     fn wait_for<T>(&self, job: &Job, look: impl Fn() -> Option<T>) -> Option<T> {

@@ -8,7 +8,7 @@
 
 use super::running_job::RunningJob;
 use super::watch::Warnings;
-use crate::checkpoint::{Checkpoints, Part, Storage, Store, Stored, Taken};
+use crate::checkpoint::{Aside, Checkpoints, Part, Storage, Store, Stored, Taken};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -16,8 +16,9 @@ use crate::fault::{Fault, is_planted};
 use crate::flow::catch;
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
+use crate::runtime::SaveOrder;
 use crate::sync::{Mutex, lock, spawn};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
@@ -258,7 +259,15 @@ impl Checkpointing {
             parts.pop();
         }
         let written = match (taken, refused) {
-            (Ok(Some(taken)), Ok(true)) => return self.writer.write(taken, parts, false),
+            (Ok(Some(mut taken)), Ok(true)) => {
+                let commits = std::mem::take(&mut taken.commits);
+                let written = self.writer.write(taken, parts, false)?;
+                if written {
+                    job.launched().job.counts(epoch);
+                    commit(job, commits);
+                }
+                return Ok(written);
+            }
             (Ok(None), _) => Ok(false),
             (Ok(Some(_)), refused) => refused,
             (Err(error), _) => Err(error),
@@ -280,8 +289,23 @@ impl Checkpointing {
 
     /// On another host than the first: writes the parts that it asks for, until the job is over.
     fn save_parts(&self, job: &RunningJob) {
-        while let Some(epoch) = job.wait_to_save() {
-            let taken = job.taken(epoch);
+        // Of the checkpoints that may still come to count.
+        let mut commits = BTreeMap::new();
+        while let Some(order) = job.wait_to_save() {
+            let epoch = match order {
+                SaveOrder::Save(epoch) => epoch,
+                SaveOrder::Counts(epoch) => {
+                    // Those before it do not count, and what they would have committed is in its own.
+                    let later = commits.split_off(&epoch.next());
+                    let due = std::mem::replace(&mut commits, later).remove(&epoch);
+                    commit(job, due.unwrap_or_default());
+                    continue;
+                }
+            };
+            let mut taken = job.taken(epoch);
+            if let Ok(Some(taken)) = &mut taken {
+                commits.insert(epoch, std::mem::take(&mut taken.commits));
+            }
             let part = taken
                 .and_then(|taken| taken.map(|taken| self.writer.write_part(taken)).transpose());
             if job.is_over() {
@@ -291,6 +315,16 @@ impl Checkpointing {
             }
             let report = part.map(|part| part.map(|part| part.report()));
             job.launched().job.has_saved(epoch, report);
+        }
+    }
+}
+
+/// Commits what a checkpoint has that counts.
+fn commit(job: &RunningJob, commits: Vec<Aside>) {
+    for commit in commits {
+        if let Err(error) = catch(|| commit()).and_then(|committed| committed) {
+            job.launched().job.fail(error);
+            return;
         }
     }
 }
@@ -364,7 +398,7 @@ impl Failure {
 impl Writer {
     /// Writes a checkpoint, unless the last one was written; returns whether it was.
     fn write(&self, taken: Taken, parts: Vec<Part>, ended: bool) -> Result<bool> {
-        let Taken { snapshot, syncs } = taken;
+        let Taken { snapshot, syncs, .. } = taken;
         let mut written = lock(&self.written);
         if written.ended {
             self.store.remove_parts(parts);
@@ -392,7 +426,7 @@ impl Writer {
         self.store.age(lock(&self.written).complete)
     }
 
-    fn write_part(&self, Taken { snapshot, syncs }: Taken) -> Result<Part> {
+    fn write_part(&self, Taken { snapshot, syncs, .. }: Taken) -> Result<Part> {
         syncs.into_iter().try_for_each(|sync| sync())?;
         self.store.write_part(self.host, &snapshot)
     }

@@ -7,7 +7,7 @@ use crate::flow::Epoch;
 use crate::metrics::Stats;
 use crate::net::HostId;
 use crate::plan::Launched;
-use crate::runtime::{Answer, Runtime};
+use crate::runtime::{Answer, Runtime, SaveOrder};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ impl RunningJob {
     }
 
     /// As [`Runtime::wait_to_save`].
-    pub(super) fn wait_to_save(&self) -> Option<Epoch> {
+    pub(super) fn wait_to_save(&self) -> Option<SaveOrder> {
         self.runtime.wait_to_save(&self.launched.job)
     }
 

@@ -5,7 +5,7 @@ use crate::clock::Nanos;
 use crate::data::Record;
 use crate::error::Result;
 use crate::fault::{Fault, is_planted};
-use crate::flow::{Epoch, Event, Head, Op, Poll, Push, Settled, Task, Turn, guard};
+use crate::flow::{Epoch, Event, Head, Op, PartitionEvent, Poll, Push, Settled, Task, Turn, guard};
 use crate::metrics::{Awaits, Report, Total};
 use crate::plan::{Details, Origin, Parallelism, TaskContext};
 use crate::time::Time;
@@ -21,9 +21,9 @@ pub enum Produced {
     /// There are none until another host has answered, which wakes the task. Unlike after `Nothing`, the input does not
     /// count as idle: on one host there would be no such pause, and no record may be late because of it.
     Pending,
-    /// No records were pushed, but the following ones come from this partition, or the current piece has been read to
-    /// its end. For sources whose [`Partitions`](crate::flow::Partitions) are timed.
-    Partition(Option<usize>),
+    /// No records were pushed, but the following ones come from another partition, or a partition has changed. For sources
+    /// whose [`Partitions`](crate::flow::Partitions) are timed.
+    Partition(PartitionEvent),
     /// There are no more records.
     End,
 }

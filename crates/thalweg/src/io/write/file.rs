@@ -169,12 +169,12 @@ impl NewFile {
     }
 
     /// What brings what was written so far to the disk.
-    pub(super) fn sync(&self) -> impl FnOnce() -> Result<()> + Send + use<> {
+    pub(super) fn sync(&self) -> impl Fn() -> Result<()> + Send + Sync + use<> {
         let (name, file) = (self.name.clone(), Arc::clone(&self.file));
         let dir = directory(&self.target).to_owned();
         move || {
             // Some file systems do not support this, and do not need it.
-            let _ = File::open(dir).and_then(|dir| dir.sync_all());
+            let _ = File::open(&dir).and_then(|dir| dir.sync_all());
             file.sync_data().map_err(|cause| Error::io(&name, "write the file", cause))
         }
     }

@@ -1,12 +1,13 @@
 //! Assigns timestamps to records and emits watermarks.
 
 use super::drift::Drift;
+use super::splits::Splits;
 use super::watermarks::watermark_of;
 use super::{WatermarkGenerator, Watermarks};
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::Record;
 use crate::error::Result;
-use crate::flow::{Depth, Epoch, Event, Flow, Op, Partitions, Pipe, Push, guard};
+use crate::flow::{Depth, Epoch, Event, Flow, Op, PartitionEvent, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
@@ -120,6 +121,7 @@ where
             drift,
             partitions: Arc::clone(cx.partitions),
             partition: None,
+            splits: Splits::new(),
             op: cx.op(self.op),
             find: Arc::clone(&self.find),
             generator: self.watermarks.generator.clone(),
@@ -161,8 +163,10 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     before: Option<Timestamp>,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
-    /// The partition of the current records, if the source reports partitions.
+    /// The partition of the current records, if the source reports pieces of partitions.
     partition: Option<usize>,
+    /// The splits that this task alone reads, if the source reports those.
+    splits: Splits<G>,
     op: Op,
     find: Arc<F>,
     generator: G,
@@ -204,9 +208,37 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
     /// Publishes the progress of this task to the other tasks.
     fn tell(&self) {
         if let Some(drift) = &self.drift {
-            let at = watermark_of(&self.generator).max(self.said).unwrap_or(Timestamp::MIN);
+            let at = self.own_watermark().max(self.said).unwrap_or(Timestamp::MIN);
             drift.move_to(self.task, (!self.idle && !self.over).then_some(at));
         }
+    }
+
+    /// The watermark of what this task reads.
+    fn own_watermark(&self) -> Option<Timestamp> {
+        let current = watermark_of(&self.generator);
+        if self.splits.is_empty() { current } else { self.splits.watermark(current) }
+    }
+
+    /// What is known of the partitions has changed.
+    fn partition(&mut self, event: PartitionEvent) {
+        match event {
+            PartitionEvent::Piece(partition) => return self.enter(Some(partition)),
+            PartitionEvent::PieceEnd => return self.enter(None),
+            PartitionEvent::Split(split) => {
+                self.splits.enter(split, &mut self.generator, &self.first);
+            }
+            PartitionEvent::Quiet(split) => self.splits.quiet(split, self.clock.now()),
+            PartitionEvent::SplitEnd(split) => {
+                self.splits.end(split, &mut self.generator, &self.first);
+            }
+            PartitionEvent::NoSplit => {
+                if !self.idle {
+                    (self.idle, self.settled) = (true, false);
+                    self.next.event(Event::Idle);
+                }
+            }
+        }
+        self.tell();
     }
 
     /// The records that follow belong to another partition.
@@ -237,7 +269,10 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
     /// whether it was emitted.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
-        let own = watermark_of(&self.generator);
+        if let Some(idle_after) = self.idle_after {
+            self.splits.leave_out(now.saturating_sub(idle_after));
+        }
+        let own = self.own_watermark();
         let watermark = match self.partition {
             Some(partition) => self.partitions.advance(partition, self.task, own),
             None => own,
@@ -285,6 +320,7 @@ where
         }
         if std::mem::take(&mut self.fresh) > 0 {
             self.quiet_since = None;
+            self.splits.has_records();
             self.batches += 1;
             let now = self.clock.now();
             let waited = now.saturating_sub(self.said_at);
@@ -309,7 +345,7 @@ where
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Partition(partition) => return self.enter(partition),
+            Event::Partition(event) => return self.partition(event),
             Event::End => {
                 self.enter(None);
                 self.over = true;
@@ -322,7 +358,7 @@ where
             Event::Watermark(_) | Event::Idle => {}
         }
         // What is known of files that are read in pieces is known again when the rest is read.
-        let own = if self.partition.is_none() { watermark_of(&self.generator) } else { None };
+        let own = if self.partition.is_none() { self.own_watermark() } else { None };
         self.saved.save(event, !self.idle, own.max(self.said).max(self.before));
         self.next.event(event);
     }

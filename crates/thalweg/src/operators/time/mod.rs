@@ -2,6 +2,7 @@
 
 mod assign;
 mod drift;
+mod splits;
 #[cfg(test)]
 mod tests;
 mod watermarks;

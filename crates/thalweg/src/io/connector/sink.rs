@@ -1,0 +1,407 @@
+//! Sinks that commit in two phases.
+//!
+//! What a writer has prepared waits in its task's [`Pending`] until it may be committed. Three threads come to it: the task's
+//! own, which adds to it at barriers and at the end; the one that takes checkpoints, which flushes it before a checkpoint
+//! counts, and commits it afterwards; and the one that ends the job, which flushes and commits what is left. An epoch whose
+//! checkpoint could not be taken is committed with the next one, so every checkpoint has all that waits.
+
+use crate::checkpoint::{Redistribution, StateHandle};
+use crate::data::{Data, Record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::flow::{Epoch, Event, Flow, Op, Pipe, Publish, Push, Signals, WeakWaker, catch, guard};
+use crate::metrics::Report;
+use crate::plan::{Details, Origin, TaskContext};
+use crate::stream::{Chain, Stream};
+use crate::sync::{Mutex, lock};
+use crate::time::Time;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// A sink that commits in two phases. See the [module](super).
+pub trait Sink: Send + Sync + 'static {
+    /// What it takes: an owned value, or `str`, `[u8]` and other kinds that are borrowed.
+    type Item: Record + ?Sized;
+    /// What is needed to commit that which a writer has prepared, in this run of the job or another one.
+    type Commit: Data + Clone + Send + 'static;
+    /// Writes the records of a task.
+    type Writer: SinkWriter<Item = Self::Item, Commit = Self::Commit>;
+
+    /// What is written, for plans and messages: `kafka topic totals`. On several hosts, and in every run that goes on from a
+    /// checkpoint, it must be the same.
+    fn describe(&self) -> String;
+
+    /// Makes the writer of a task, before the job runs. May block.
+    ///
+    /// What the checkpoint has that the job begins with is committed by then. What a run before it has written and not
+    /// prepared for that checkpoint will be written again: this is the place to throw it away.
+    ///
+    /// # Errors
+    ///
+    /// The job does not start: for example a sink that would never commit in a job that does not end and has no
+    /// [checkpoints](SinkContext::has_checkpoints).
+    fn open(&self, cx: &SinkContext) -> Result<Self::Writer>;
+
+    /// Makes visible what a writer has prepared. It may have been committed before, wholly or in part; then nothing may
+    /// change that is visible already. May block. Commits of a task come in the order in which they were prepared.
+    ///
+    /// # Errors
+    ///
+    /// They end the job, and the run that goes on from its last checkpoint commits again. What may be over in a moment is
+    /// best tried again here.
+    fn commit(&self, commit: &Self::Commit) -> Result<()>;
+}
+
+/// Writes the records of one task. See the [module](super).
+pub trait SinkWriter: Send + 'static {
+    /// As of the [sink](Sink::Item).
+    type Item: Record + ?Sized;
+    /// As of the [sink](Sink::Commit).
+    type Commit;
+
+    /// Takes a record. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// They end the job.
+    fn write(&mut self, item: <Self::Item as Record>::Of<'_>) -> Result<()>;
+
+    /// Whether records should stop for now: the writer has as much as it can hold, and calls [`SinkWaker::wake`] when that has
+    /// changed. Some hundred records may follow all the same. Called often.
+    fn is_full(&mut self) -> bool {
+        false
+    }
+
+    /// There are no records for now: what is held back for larger batches should be sent. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// They end the job.
+    fn rest(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Prepares all that was written since the last time, or since the writer was made; `None` if that is nothing. Records that
+    /// follow are not part of it. Called at the barriers of checkpoints, and at the end. Does not block: what has to be waited
+    /// for is done by [`Prepared::after`].
+    ///
+    /// # Errors
+    ///
+    /// They end the job.
+    fn prepare(&mut self) -> Result<Option<Prepared<Self::Commit>>>;
+}
+
+/// What a writer has prepared.
+pub struct Prepared<C> {
+    commit: C,
+    flush: Option<Flush>,
+}
+
+type Flush = Box<dyn FnOnce() -> Result<()> + Send>;
+
+impl<C> Prepared<C> {
+    /// It is complete, and durable: this value is all that is needed to commit it.
+    pub fn new(commit: C) -> Self {
+        Self { commit, flush: None }
+    }
+
+    /// It is complete and durable once this has returned. It is called on a thread that may block, before the checkpoint
+    /// counts. Its errors end the job.
+    pub fn after(self, flush: impl FnOnce() -> Result<()> + Send + 'static) -> Self {
+        Self { flush: Some(Box::new(flush)), ..self }
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for Prepared<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("commit", &self.commit).finish_non_exhaustive()
+    }
+}
+
+/// What is known when a writer is made.
+#[derive(Debug)]
+pub struct SinkContext {
+    task: usize,
+    tasks: usize,
+    checkpoints: Option<u64>,
+    is_restored: bool,
+    waker: SinkWaker,
+}
+
+impl SinkContext {
+    /// The number of the writer's task, from 0.
+    pub fn task(&self) -> usize {
+        self.task
+    }
+
+    /// How many tasks have a writer, on all hosts. It may differ from run to run.
+    pub fn tasks(&self) -> usize {
+        self.tasks
+    }
+
+    /// Whether the job has checkpoints, with each of which something may be committed. Without them, the job commits when it has
+    /// ended well.
+    pub fn has_checkpoints(&self) -> bool {
+        self.checkpoints.is_some()
+    }
+
+    /// A number that is the same in every run of the job that has the same directory of checkpoints, and in no other: by it, a
+    /// sink tells what an earlier run has left. `None` in a job without checkpoints.
+    pub fn checkpoints(&self) -> Option<u64> {
+        self.checkpoints
+    }
+
+    /// Whether the job goes on from a checkpoint.
+    pub fn is_restored(&self) -> bool {
+        self.is_restored
+    }
+
+    /// What a writer calls that was [full](SinkWriter::is_full).
+    pub fn waker(&self) -> SinkWaker {
+        self.waker.clone()
+    }
+}
+
+/// Makes the engine go on with a writer that was [full](SinkWriter::is_full).
+#[derive(Clone)]
+pub struct SinkWaker(WeakWaker);
+
+impl SinkWaker {
+    /// The writer may not be full any more. Any thread may call it, at any time.
+    pub fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+impl fmt::Debug for SinkWaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkWaker").finish_non_exhaustive()
+    }
+}
+
+impl<C: Chain> Stream<C> {
+    /// Writes the records to a sink that [commits in two phases](Sink), each task what it has.
+    ///
+    /// Each record is committed exactly once in a job with checkpoints, if the sink keeps its promises: with the first
+    /// checkpoint that counts after the record was written, or at the end of the job. Without checkpoints, all is
+    /// committed when the job has ended well, and nothing if it has not. Writers of several tasks know nothing of each other; see
+    /// [`parallelism`](Self::parallelism) for fewer of them.
+    ///
+    /// The example is that of the module [`connector`](crate::connector).
+    #[doc(alias("sinkTo", "addSink"))]
+    #[track_caller]
+    pub fn write<K: Sink<Item = C::Item>>(self, sink: K) {
+        let details = Details::of("sink", sink.describe());
+        let sink = Arc::new(sink);
+        self.close(Origin::here("write"), details, move |cx, op| WritePush::open(&sink, cx, op));
+    }
+}
+
+/// What writers of a task have prepared and nobody has committed.
+struct Pending<K: Sink> {
+    sink: Arc<K>,
+    operator: Arc<str>,
+    /// Of the job, which holds this in what its tasks have saved at their end.
+    signals: Weak<Signals>,
+    waiting: Mutex<Vec<Waiting<K::Commit>>>,
+    /// Held while something is committed, so that commits are in order.
+    committing: Mutex<()>,
+}
+
+struct Waiting<C> {
+    epoch: Epoch,
+    commit: C,
+    flush: Arc<Mutex<Flushing>>,
+}
+
+enum Flushing {
+    Needed(Flush),
+    Done,
+    Failed,
+}
+
+impl<K: Sink> Pending<K> {
+    fn add(&self, epoch: Epoch, Prepared { commit, flush }: Prepared<K::Commit>) {
+        let flush = flush.map_or(Flushing::Done, Flushing::Needed);
+        let flush = Arc::new(Mutex::new(flush));
+        lock(&self.waiting).push(Waiting { epoch, commit, flush });
+    }
+
+    /// Completes what was prepared up to a barrier.
+    ///
+    /// # Errors
+    ///
+    /// The job has failed then, for what was written is lost.
+    fn flush(&self, until: Epoch) -> Result<()> {
+        let waiting = lock(&self.waiting);
+        let due = waiting.iter().filter(|waiting| waiting.epoch <= until);
+        let due: Vec<_> = due.map(|waiting| Arc::clone(&waiting.flush)).collect();
+        drop(waiting);
+        for flush in due {
+            let mut flush = lock(&flush);
+            match std::mem::replace(&mut *flush, Flushing::Failed) {
+                Flushing::Done => {}
+                Flushing::Needed(call) => {
+                    if let Err(error) = catch(call).and_then(|flushed| flushed) {
+                        return Err(self.failed(error));
+                    }
+                }
+                Flushing::Failed => return Err(self.lost()),
+            }
+            *flush = Flushing::Done;
+        }
+        Ok(())
+    }
+
+    /// Commits what was prepared up to a barrier.
+    fn commit(&self, until: Epoch) -> Result<()> {
+        let _committing = lock(&self.committing);
+        loop {
+            let waiting = lock(&self.waiting);
+            let next = waiting.iter().find(|waiting| waiting.epoch <= until);
+            let Some(commit) = next.map(|waiting| waiting.commit.clone()) else { return Ok(()) };
+            drop(waiting);
+            catch(|| self.sink.commit(&commit))
+                .and_then(|committed| committed)
+                .map_err(|error| error.in_operator(&*self.operator))?;
+            // Those before it are committed, and others are added behind it.
+            lock(&self.waiting).remove(0);
+        }
+    }
+
+    /// Ends the job with an error; returns what is said of the checkpoint.
+    fn failed(&self, error: Error) -> Error {
+        if let Some(signals) = self.signals.upgrade() {
+            signals.fail(error.in_operator(&*self.operator));
+        }
+        self.lost()
+    }
+
+    fn lost(&self) -> Error {
+        let what = "what was written could not be completed";
+        Error::new(ErrorKind::Io, what).in_operator(&*self.operator)
+    }
+}
+
+struct WritePush<K: Sink> {
+    op: Op,
+    /// `None` once it has ended or failed.
+    writer: Option<K::Writer>,
+    pending: Arc<Pending<K>>,
+    state: StateHandle,
+    count: u64,
+}
+
+impl<K: Sink> WritePush<K> {
+    fn open(sink: &Arc<K>, cx: &TaskContext<'_>, id: usize) -> Result<Self> {
+        let state = cx.state::<K::Commit>(id, "prepared", Redistribution::Own);
+        let op = cx.op(id);
+        let named = |error: Error| error.in_operator(&*op.name());
+        let is_trial = cx.is_trial();
+        state.restore(|commit: K::Commit| match is_trial {
+            true => Ok(()),
+            false => guard(&op, || sink.commit(&commit)),
+        })?;
+        let context = SinkContext {
+            task: cx.task,
+            tasks: cx.tasks,
+            checkpoints: cx.checkpoint_dir().or_else(|| cx.has_checkpoints().then_some(0)),
+            is_restored: cx.is_restored(),
+            waker: SinkWaker(cx.waker.downgrade()),
+        };
+        let writer = match is_trial {
+            true => None,
+            false => Some(guard(&op, || sink.open(&context)).map_err(named)?),
+        };
+        let pending = Arc::new(Pending {
+            sink: Arc::clone(sink),
+            operator: op.name(),
+            signals: Arc::downgrade(op.signals()),
+            waiting: Mutex::default(),
+            committing: Mutex::default(),
+        });
+        Ok(Self { op, writer, pending, state, count: 0 })
+    }
+
+    /// At a barrier or the end: prepares what was written, and saves all that waits to be committed.
+    fn prepare(&mut self, event: Event, epoch: Epoch) {
+        let Some(writer) = &mut self.writer else { return };
+        match guard(&self.op, || writer.prepare()) {
+            Ok(Some(prepared)) => self.pending.add(epoch, prepared),
+            Ok(None) => {}
+            Err(error) => return self.fail(error),
+        }
+        self.state.save(event, |out| {
+            lock(&self.pending.waiting).iter().for_each(|waiting| out.add(&waiting.commit));
+            let pending = Arc::clone(&self.pending);
+            out.before_it_counts(move || pending.flush(epoch));
+            let pending = Arc::clone(&self.pending);
+            out.once_it_counts(move || pending.commit(epoch));
+        });
+    }
+
+    /// At the end: what is left is committed when the job ends well.
+    fn end(&mut self) {
+        self.writer = None;
+        let pending = Arc::clone(&self.pending);
+        let name = format!("{} ({})", pending.sink.describe(), self.op.name());
+        self.op.signals().on_success(move || {
+            pending.flush(Epoch::LAST)?;
+            let rename = Box::new(move || pending.commit(Epoch::LAST));
+            Ok(Publish::File { name, rename })
+        });
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) {
+        self.writer = None;
+        self.op.fail(error);
+    }
+}
+
+impl<K: Sink> Pipe for WritePush<K> {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Barrier(epoch) if self.state.is_on() => self.prepare(event, epoch),
+            Event::End => {
+                self.prepare(event, Epoch::LAST);
+                self.end();
+            }
+            _ => {}
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        if self.is_full() { Flow::Blocked } else { Flow::Ready }
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| guard(&self.op, || writer.is_full()))
+    }
+
+    fn idle(&mut self, _: crate::clock::Nanos) -> Option<crate::clock::Nanos> {
+        let writer = self.writer.as_mut()?;
+        if let Err(error) = guard(&self.op, || writer.rest()) {
+            self.fail(error);
+        }
+        None
+    }
+
+    fn report(&mut self, report: &mut Report) {
+        report.emitted(self.op.id(), self.count);
+    }
+}
+
+impl<K: Sink, T: Time> Push<K::Item, T> for WritePush<K> {
+    #[inline(always)]
+    fn push(&mut self, item: <K::Item as Record>::Of<'_>, _: T) {
+        let Some(writer) = &mut self.writer else { return };
+        self.count += 1;
+        if let Err(error) = guard(&self.op, || writer.write(item)) {
+            self.fail(error);
+        }
+    }
+}

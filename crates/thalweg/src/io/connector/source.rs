@@ -1,0 +1,199 @@
+//! Sources that are made of splits.
+
+use super::splits::SplitFactory;
+use crate::data::{Data, Record};
+use crate::error::Result;
+use crate::flow::{Push, WeakWaker};
+use crate::plan::{Details, Origin, TieKind};
+use crate::stream::{Chain, Environment, Stream};
+use crate::sync::{AtomicBool, Ordering};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A source that is made of splits, each of which is read in order. See the [module](super).
+pub trait SplitSource: Send + Sync + 'static {
+    /// What it emits: an owned value, or `str`, `[u8]` and other kinds that are borrowed from what the reader holds.
+    type Item: Record + ?Sized;
+    /// Names a split, in every run of the job: `orders/3`. It is shown in messages.
+    type Split: Data + Clone + Ord + Display + Send + Sync + 'static;
+    /// Where in a split to go on: an offset.
+    type Position: Data + Clone + Send + Sync + 'static;
+    /// Reads a split.
+    type Reader: SplitReader<Item = Self::Item, Position = Self::Position>;
+
+    /// What is read, for plans and messages: `kafka topic orders`. On several hosts, and in every run that goes on from a
+    /// checkpoint, it must be the same.
+    fn describe(&self) -> String;
+
+    /// Whether every split ends, and there are no others than those that are listed first.
+    fn is_bounded(&self) -> bool;
+
+    /// Lists the splits. May block.
+    ///
+    /// Called on the first host: when the job starts, and then each time after
+    /// [`look_again_after`](Self::look_again_after). Splits are dealt out in the order in which they are first listed, so that a list
+    /// whose order is the same each time gives the tasks the same splits. Those that are missing in a later list are read on.
+    ///
+    /// # Errors
+    ///
+    /// They end the job. A list that cannot be had for now is best answered with the one before.
+    fn splits(&self) -> Result<Vec<Self::Split>>;
+
+    /// How often to look for new splits; `None`, the default, if there will be none.
+    fn look_again_after(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Begins to read a split: at a position, or where the source begins by itself.
+    ///
+    /// A split that [`is_new`](SplitContext::is_new) was not there when the job was first started. A source that begins at the
+    /// end of its splits, as a log's reader may that wants only what is new, begins such a split at its beginning.
+    ///
+    /// # Errors
+    ///
+    /// They end the job: the split is not there any more, or not what is at the position.
+    fn open(
+        &self,
+        split: &Self::Split,
+        from: Option<Self::Position>,
+        cx: &SplitContext,
+    ) -> Result<Self::Reader>;
+
+    /// A checkpoint counts that has these positions of the splits of a task: for sources that tell others how far they are
+    /// read. May block. The job never needs it: its own positions are in the checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// They end the job.
+    fn committed(&self, _positions: &[(Self::Split, Self::Position)]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads one split. See the [module](super).
+pub trait SplitReader: Send + 'static {
+    /// As of the [source](SplitSource::Item).
+    type Item: Record + ?Sized;
+    /// As of the [source](SplitSource::Position).
+    type Position: Data;
+
+    /// Emits records that are there: about a thousand, or as long as the output is not [full](Emit::is_full). Does not block.
+    ///
+    /// # Errors
+    ///
+    /// They end the job; one without a place gets the name of the split.
+    fn read(&mut self, out: &mut impl Emit<Self::Item>) -> Result<ReadStatus>;
+
+    /// Where to go on behind the records that were emitted.
+    fn position(&self) -> Self::Position;
+}
+
+/// What a reader found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadStatus {
+    /// There may be more.
+    More,
+    /// There is nothing for now. The reader calls [`SplitWaker::wake`] when there is.
+    Pending,
+    /// There is nothing for now. The reader is called again after this time, or when it has called [`SplitWaker::wake`].
+    PendingFor(Duration),
+    /// There is nothing more, ever.
+    End,
+}
+
+/// Where a reader emits records.
+pub trait Emit<I: Record + ?Sized> {
+    /// Emits a record.
+    fn emit(&mut self, item: I::Of<'_>);
+
+    /// Whether the reader should return: what follows has enough for now. Checked between records that are expensive, or
+    /// between runs of cheap ones.
+    fn is_full(&mut self) -> bool;
+}
+
+/// What is known when a split is opened.
+#[derive(Debug)]
+pub struct SplitContext {
+    pub(super) waker: SplitWaker,
+    pub(super) is_new: bool,
+}
+
+impl SplitContext {
+    /// What makes the engine call the reader again that said it had nothing.
+    pub fn waker(&self) -> SplitWaker {
+        self.waker.clone()
+    }
+
+    /// Whether the split was found after the job was first started.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+}
+
+/// Makes the engine call a reader again. Clones are of the same reader.
+#[derive(Clone)]
+pub struct SplitWaker {
+    /// Whether there may be something to read.
+    pub(super) ready: Arc<AtomicBool>,
+    pub(super) task: WeakWaker,
+}
+
+impl SplitWaker {
+    /// There may be something to read. Any thread may call it, at any time; it costs little if the reader is about to be called
+    /// anyway.
+    pub fn wake(&self) {
+        // What was stored before is seen by the reader: it is called after `ready` was taken back.
+        if !self.ready.swap(true, Ordering::AcqRel) {
+            self.task.wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for SplitWaker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SplitWaker").finish_non_exhaustive()
+    }
+}
+
+/// Pushes what a reader emits.
+pub(super) struct Output<'a, N> {
+    pub(super) next: &'a mut N,
+    pub(super) count: &'a mut u64,
+}
+
+impl<I: Record + ?Sized, N: Push<I, ()>> Emit<I> for Output<'_, N> {
+    #[inline(always)]
+    fn emit(&mut self, item: I::Of<'_>) {
+        *self.count += 1;
+        self.next.push(item, ());
+    }
+
+    #[inline(always)]
+    fn is_full(&mut self) -> bool {
+        self.next.is_full()
+    }
+}
+
+impl Environment {
+    /// The records of a source that is made of [splits](SplitSource), in as many tasks as there are cores.
+    ///
+    /// Each split is read by one task, which emits its records in order. Splits are dealt out to the tasks of all hosts in turn, in
+    /// the order in which they are listed; a task without splits has nothing to do. With event time, each split has a
+    /// watermark of its own; see [`assign_timestamps`](Stream::assign_timestamps). A checkpoint has the position of every
+    /// split, and may be restored with any number of tasks.
+    ///
+    /// The example is that of the module [`connector`](crate::connector).
+    #[doc(alias("fromSource", "addSource"))]
+    #[track_caller]
+    pub fn read<S: SplitSource>(
+        &self,
+        source: S,
+    ) -> Stream<impl Chain<Item = S::Item, Time = ()> + use<S>> {
+        let details = Details::of("source", source.describe());
+        let (tasks, bounded) = (self.tasks_of_cores(), source.is_bounded());
+        let factory = SplitFactory::new(source);
+        self.source(Origin::here("read"), details, tasks, bounded, factory).tied(TieKind::Splits)
+    }
+}

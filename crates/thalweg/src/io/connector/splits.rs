@@ -1,0 +1,564 @@
+//! Splits of a source: how they are dealt out to the tasks of all hosts, and how a task reads its own.
+//!
+//! The first host lists them, and deals them out in turn, in the order in which they were first listed. It looks for new
+//! ones on a thread of its own, since that may block; under a simulated clock, where nothing blocks, its first task does. Other
+//! hosts request their share once, and again as often as the source is to be looked at.
+//!
+//! A split has an owner as long as the job runs. In a job that goes on from a checkpoint splits are dealt out anew, and each
+//! task knows all positions that tasks have saved. Until a split is opened again, the first task goes on saving what was known
+//! of it. So there may be two entries of one split: the one of which more was read counts.
+
+use super::source::{Output, ReadStatus, SplitContext, SplitReader, SplitSource, SplitWaker};
+use crate::checkpoint::{Redistribution, StateHandle};
+use crate::clock::{Nanos, nanos};
+use crate::data::DecodeError;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::flow::{Event, PartitionEvent, Push, Waker, WeakWaker, catch};
+use crate::io::portions::{Share, Shared, Work};
+use crate::metrics::show;
+use crate::net::HostId;
+use crate::plan::TaskContext;
+use crate::stream::{Produced, Source, SourceFactory};
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, spawn};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+/// How often a reader is called that always has more, before the task's next split has its turn.
+const TURN: usize = 16;
+
+/// Makes the tasks of a source.
+pub(super) struct SplitFactory<S: SplitSource> {
+    source: Arc<S>,
+    /// Made for the first task of this host.
+    board: Mutex<Option<Arc<Shared<Board<S>>>>>,
+}
+
+impl<S: SplitSource> SplitFactory<S> {
+    pub(super) fn new(source: S) -> Self {
+        Self { source: Arc::new(source), board: Mutex::new(None) }
+    }
+}
+
+/// A split in a checkpoint: where it goes on, how often its reader was called, and whether it has been read to its end.
+type SavedSplit<S> = (<S as SplitSource>::Split, <S as SplitSource>::Position, u64, bool);
+
+/// What a checkpoint has of all splits.
+type Before<S> = BTreeMap<<S as SplitSource>::Split, (<S as SplitSource>::Position, u64, bool)>;
+
+/// How far the splits were read.
+fn splits_read<S: SplitSource>(saved: Vec<SavedSplit<S>>) -> String {
+    let mut before = Before::<S>::new();
+    saved.into_iter().for_each(|saved| keep_latest::<S>(&mut before, saved));
+    let ended = before.values().filter(|(.., ended)| *ended).count();
+    let [all, ended] = [before.len(), ended].map(|count| show::count(count as u64));
+    format!("in {all} splits, of which {ended} were read to their end")
+}
+
+fn keep_latest<S: SplitSource>(
+    before: &mut Before<S>,
+    (split, position, reads, ended): SavedSplit<S>,
+) {
+    let is_later =
+        |(_, other, other_ended): &(_, u64, bool)| (reads, ended) > (*other, *other_ended);
+    if before.get(&split).is_none_or(is_later) {
+        before.insert(split, (position, reads, ended));
+    }
+}
+
+/// The splits of a source, as one host knows them.
+struct Board<S: SplitSource> {
+    source: Arc<S>,
+    me: HostId,
+    /// The host of each task.
+    hosts: Vec<HostId>,
+    dealt: Mutex<Dealt<S::Split>>,
+    /// The splits in the checkpoint that the job began with, if it did.
+    before: Option<BTreeSet<S::Split>>,
+    /// How often tasks of this host got splits, or the source has failed.
+    changes: AtomicUsize,
+    /// Whether it is known which splits there were at first.
+    is_known: AtomicBool,
+    /// Why the splits could not be listed, until a task reports it.
+    failure: Mutex<Option<Error>>,
+    /// The tasks of this host.
+    tasks: Mutex<Vec<WeakWaker>>,
+    /// Ends the thread that looks for new splits.
+    looking: Arc<Looking>,
+}
+
+/// A split with its number, and whether it is new.
+type Numbered<P> = (u64, P, bool);
+
+struct Dealt<P> {
+    /// On the first host.
+    known: BTreeSet<P>,
+    /// Those that tasks of this host have not taken, by task.
+    own: BTreeMap<usize, VecDeque<Numbered<P>>>,
+    /// Those that other hosts have not requested, by host.
+    of_others: BTreeMap<HostId, Vec<Numbered<P>>>,
+}
+
+/// Whether there is still somebody to look for new splits for.
+#[derive(Default)]
+struct Looking {
+    over: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Looking {
+    /// Waits for so long; returns whether to look.
+    fn wait(&self, time: Duration) -> bool {
+        let over = lock(&self.over);
+        let waited = self.changed.wait_timeout_while(over, time, |over| !*over);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl<S: SplitSource> Board<S> {
+    fn new(source: &Arc<S>, cx: &TaskContext<'_>, before: Option<BTreeSet<S::Split>>) -> Self {
+        Self {
+            source: Arc::clone(source),
+            me: cx.links.hosts().me(),
+            hosts: cx.hosts.to_vec(),
+            dealt: Mutex::new(Dealt {
+                known: BTreeSet::new(),
+                own: BTreeMap::new(),
+                of_others: BTreeMap::new(),
+            }),
+            before,
+            changes: AtomicUsize::new(0),
+            is_known: AtomicBool::new(false),
+            failure: Mutex::default(),
+            tasks: Mutex::default(),
+            looking: Arc::default(),
+        }
+    }
+
+    /// On the first host: deals out those splits that were not known before.
+    fn list(&self) -> Result<()> {
+        let listed = self.source.splits()?;
+        let is_first = !self.is_known.load(Ordering::Acquire);
+        let mut dealt = lock(&self.dealt);
+        let mut changed = is_first;
+        for split in listed {
+            if dealt.known.contains(&split) {
+                continue;
+            }
+            let number = dealt.known.len() as u64;
+            let is_new = match &self.before {
+                Some(before) => !before.contains(&split),
+                None => !is_first,
+            };
+            dealt.known.insert(split.clone());
+            let task = self.owner(number);
+            match self.hosts[task] {
+                host if host == self.me => {
+                    dealt.own.entry(task).or_default().push_back((number, split, is_new));
+                    changed = true;
+                }
+                host => dealt.of_others.entry(host).or_default().push((number, split, is_new)),
+            }
+        }
+        drop(dealt);
+        self.is_known.store(true, Ordering::Release);
+        if changed {
+            self.change();
+        }
+        Ok(())
+    }
+
+    /// The task that reads the split of this number.
+    fn owner(&self, number: u64) -> usize {
+        (number % self.hosts.len() as u64) as usize
+    }
+
+    fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.change();
+    }
+
+    /// Tasks of this host should look at the board.
+    fn change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        lock(&self.tasks).iter().for_each(WeakWaker::wake);
+    }
+}
+
+impl<S: SplitSource> Drop for Board<S> {
+    fn drop(&mut self) {
+        *lock(&self.looking.over) = true;
+        self.looking.changed.notify_all();
+    }
+}
+
+/// Looks for new splits until the source is gone.
+fn look_again<S: SplitSource>(board: &Weak<Shared<Board<S>>>, looking: &Looking, every: Duration) {
+    while looking.wait(every) {
+        let Some(board) = board.upgrade() else { return };
+        if let Err(error) = catch(|| board.work.list()).and_then(|listed| listed) {
+            return board.work.fail(error);
+        }
+    }
+}
+
+impl<S: SplitSource> Work for Board<S> {
+    type Piece = Numbered<S::Split>;
+    type Preamble = ();
+
+    fn size(_: &Self::Piece) -> u64 {
+        1
+    }
+
+    fn preamble(&self) {}
+
+    fn grant(&self, to: HostId, _: Share) -> (Vec<Self::Piece>, bool) {
+        let splits = lock(&self.dealt).of_others.remove(&to).unwrap_or_default();
+        (splits, self.source.look_again_after().is_none())
+    }
+
+    fn accept(
+        &self,
+        _: Option<()>,
+        splits: Vec<Self::Piece>,
+    ) -> Result<Vec<Self::Piece>, DecodeError> {
+        let mut dealt = lock(&self.dealt);
+        let is_known = self.is_known.swap(true, Ordering::AcqRel);
+        let changed = !is_known || !splits.is_empty();
+        for (number, split, is_new) in splits {
+            let task = self.owner(number);
+            if self.hosts[task] != self.me {
+                return Err(DecodeError::invalid("splits of this host's tasks"));
+            }
+            dealt.own.entry(task).or_default().push_back((number, split, is_new));
+        }
+        drop(dealt);
+        if changed {
+            self.change();
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl<S: SplitSource> SplitFactory<S> {
+    /// The board of this host. On the first host, the first call lists the splits.
+    fn board(&self, cx: &TaskContext<'_>, before: &Before<S>) -> Result<Arc<Shared<Board<S>>>> {
+        let mut made = lock(&self.board);
+        if let Some(board) = &*made {
+            return Ok(Arc::clone(board));
+        }
+        let splits = cx.is_restored().then(|| before.keys().cloned().collect());
+        let board = Board::new(&self.source, cx, splits);
+        let hosts = cx.links.hosts();
+        let lists = hosts.me() == HostId::FIRST && !cx.is_trial();
+        if lists && let Err(error) = board.list().and_then(|()| self.check(&board, before)) {
+            if hosts.count() == 1 {
+                return Err(error);
+            }
+            // The job begins all the same, so that other hosts get to know why it fails.
+            board.fail(error);
+        }
+        let looking = Arc::clone(&board.looking);
+        let board = Shared::new(cx, board)?;
+        let every = self.source.look_again_after();
+        if let Some(every) = every.filter(|_| lists && !cx.clock.is_simulated()) {
+            let weak = Arc::downgrade(&board);
+            spawn("thalweg-splits".to_owned(), move || look_again(&weak, &looking, every))?;
+        }
+        *made = Some(Arc::clone(&board));
+        Ok(board)
+    }
+
+    /// Checks that all splits are there of which the checkpoint has read a part.
+    fn check(&self, board: &Board<S>, before: &Before<S>) -> Result<()> {
+        let dealt = lock(&board.dealt);
+        let is_gone = |(split, (.., ended)): &(&S::Split, &(_, _, bool))| {
+            !ended && !dealt.known.contains(split)
+        };
+        let Some((split, _)) = before.iter().find(is_gone) else { return Ok(()) };
+        let what = format!(
+            "the checkpoint has read a part of a split that {} does not have any more; begin anew with `thalweg checkpoint rm \
+             --all DIR`",
+            self.source.describe()
+        );
+        Err(Error::new(ErrorKind::Input, what).at(Place::Split(split.to_string(), None)))
+    }
+}
+
+impl<S: SplitSource> SourceFactory for SplitFactory<S> {
+    type Source = SplitTask<S>;
+
+    fn open(&self, cx: &TaskContext<'_>) -> Result<SplitTask<S>> {
+        let state = match cx.first_operator() {
+            Some(op) => {
+                let state = cx.state::<SavedSplit<S>>(op, "splits", Redistribution::United);
+                state.position(splits_read::<S>)
+            }
+            None => StateHandle::none(),
+        };
+        let mut before = Before::<S>::new();
+        state.restore(|saved: SavedSplit<S>| {
+            keep_latest::<S>(&mut before, saved);
+            Ok(())
+        })?;
+        let board = self.board(cx, &before)?;
+        lock(&board.work.tasks).push(cx.waker.downgrade());
+        let every = self.source.look_again_after().map(nanos);
+        let looks_itself = match board.is_first() {
+            true => cx.clock.is_simulated() && cx.task == 0,
+            false => true,
+        };
+        let now = cx.clock.now();
+        Ok(SplitTask {
+            source: Arc::clone(&self.source),
+            board,
+            task: cx.task,
+            waker: cx.waker.clone(),
+            is_timed: cx.partitions.is_timed(),
+            state,
+            before,
+            splits: Vec::new(),
+            ended: Vec::new(),
+            current: 0,
+            run: 0,
+            entered: None,
+            events: VecDeque::new(),
+            seen: None,
+            every,
+            next_look: every.filter(|_| looks_itself).map(|every| now.saturating_add(every)),
+            is_without: false,
+            count: 0,
+        })
+    }
+}
+
+/// The splits that one task reads.
+pub(super) struct SplitTask<S: SplitSource> {
+    source: Arc<S>,
+    board: Arc<Shared<Board<S>>>,
+    task: usize,
+    waker: Waker,
+    /// Whether the stage has event time.
+    is_timed: bool,
+    state: StateHandle,
+    /// What the checkpoint has that the job began with.
+    before: Before<S>,
+    splits: Vec<OpenSplit<S>>,
+    /// Those that have been read to their end.
+    ended: Vec<(S::Split, S::Position, u64)>,
+    /// The index of the one that is being read, and how often it was read in a row.
+    current: usize,
+    run: usize,
+    /// The number of the split that was named last in an event.
+    entered: Option<u64>,
+    /// Events to be sent before anything is read.
+    events: VecDeque<PartitionEvent>,
+    /// The changes of the board that the task has seen.
+    seen: Option<usize>,
+    every: Option<Nanos>,
+    /// When the task itself looks for new splits.
+    next_look: Option<Nanos>,
+    /// Whether it has said that it has no split.
+    is_without: bool,
+    count: u64,
+}
+
+struct OpenSplit<S: SplitSource> {
+    number: u64,
+    split: S::Split,
+    reader: S::Reader,
+    waker: SplitWaker,
+    /// When the reader is to be called again in any case.
+    again: Option<Nanos>,
+    /// How often the reader was called, in this run of the job and before.
+    reads: u64,
+}
+
+impl<S: SplitSource> SplitTask<S> {
+    /// Opens the splits that the task has got; returns what it waits for, if that is to know them.
+    fn take_new(&mut self, now: Nanos) -> Result<Option<Produced>> {
+        let board = Arc::clone(&self.board);
+        let looks = self.next_look.is_some_and(|at| at <= now);
+        let changes = board.work.changes.load(Ordering::Acquire);
+        let is_first_time = self.seen.is_none();
+        if self.seen == Some(changes) && !looks {
+            let waits = !board.work.is_known.load(Ordering::Acquire);
+            return Ok(waits.then_some(Produced::Pending));
+        }
+        self.seen = Some(changes);
+        if let Some(error) = lock(&board.work.failure).take() {
+            return Err(error);
+        }
+        if looks {
+            self.next_look = self.every.map(|every| now.saturating_add(every));
+        }
+        if !board.is_first() && (looks || is_first_time) {
+            // Sends a request. What was granted is on the board.
+            let _ = board.take(self.task, &self.waker, |_| None::<()>);
+        } else if looks {
+            board.work.list()?;
+        }
+        let own = lock(&board.work.dealt).own.remove(&self.task);
+        for (number, split, is_new) in own.into_iter().flatten() {
+            self.open(number, split, is_new)?;
+        }
+        let waits = !board.work.is_known.load(Ordering::Acquire);
+        Ok(waits.then_some(Produced::Pending))
+    }
+
+    fn open(&mut self, number: u64, split: S::Split, is_new: bool) -> Result<()> {
+        let (from, reads) = match self.before.get(&split).cloned() {
+            Some((position, reads, true)) => {
+                self.ended.push((split, position, reads));
+                return Ok(());
+            }
+            Some((position, reads, false)) => (Some(position), reads),
+            None => (None, 0),
+        };
+        let ready = Arc::new(AtomicBool::new(true));
+        let waker = SplitWaker { ready, task: self.waker.downgrade() };
+        let context = SplitContext { waker: waker.clone(), is_new };
+        let opened = self.source.open(&split, from, &context);
+        let reader = opened.map_err(|error| place(error, &split))?;
+        self.splits.push(OpenSplit { number, split, reader, waker, again: None, reads });
+        self.is_without = false;
+        if self.is_timed {
+            self.entered = Some(number);
+            self.events.push_back(PartitionEvent::Split(number as usize));
+        }
+        Ok(())
+    }
+
+    /// Chooses the split to read next: the current one, unless others have waited for long enough.
+    fn choose(&mut self, now: Nanos) -> Option<usize> {
+        let all = self.splits.len();
+        let first = usize::from(self.run >= TURN);
+        let next = (first..all + first).map(|step| (self.current + step) % all);
+        let is_ready = |at: &usize| {
+            let OpenSplit { waker, again, .. } = &self.splits[*at];
+            waker.ready.load(Ordering::Acquire) || again.is_some_and(|again| again <= now)
+        };
+        let chosen = next.into_iter().find(is_ready)?;
+        if chosen != self.current || self.run >= TURN {
+            (self.current, self.run) = (chosen, 0);
+        }
+        Some(chosen)
+    }
+
+    /// Reads a split; returns whether there may be records.
+    fn read<N: Push<S::Item, ()>>(&mut self, at: usize, now: Nanos, next: &mut N) -> Result<bool> {
+        let before = self.count;
+        let open = &mut self.splits[at];
+        // Before the reader looks: what it does not see any more makes it ready again.
+        open.waker.ready.swap(false, Ordering::AcqRel);
+        (open.again, open.reads) = (None, open.reads + 1);
+        self.run += 1;
+        let status = open.reader.read(&mut Output { next, count: &mut self.count });
+        let status = status.map_err(|error| place(error, &open.split))?;
+        let number = open.number as usize;
+        match status {
+            ReadStatus::More => {
+                open.waker.ready.store(true, Ordering::Release);
+                return Ok(true);
+            }
+            ReadStatus::Pending => {}
+            ReadStatus::PendingFor(time) => {
+                open.again = Some(now.saturating_add(nanos(time).max(1)))
+            }
+            ReadStatus::End => {
+                let OpenSplit { split, reader, reads, .. } = self.splits.swap_remove(at);
+                self.ended.push((split, reader.position(), reads));
+                (self.current, self.run) = (0, 0);
+                if self.is_timed {
+                    self.events.push_back(PartitionEvent::SplitEnd(number));
+                }
+                return Ok(true);
+            }
+        }
+        if self.is_timed {
+            self.events.push_back(PartitionEvent::Quiet(number));
+        }
+        Ok(self.count > before)
+    }
+
+    /// What there is to do while no split is ready.
+    fn rest(&mut self) -> Produced {
+        if self.splits.is_empty() {
+            if self.every.is_none() {
+                return Produced::End;
+            }
+            if self.is_timed && !self.is_without {
+                self.is_without = true;
+                return Produced::Partition(PartitionEvent::NoSplit);
+            }
+        }
+        let again = self.splits.iter().filter_map(|open| open.again);
+        again.chain(self.next_look).min().map_or(Produced::Nothing, Produced::NothingUntil)
+    }
+}
+
+/// An error of a split.
+fn place(error: Error, split: &impl ToString) -> Error {
+    match error.place() {
+        Some(_) => error,
+        None => error.at(Place::Split(split.to_string(), None)),
+    }
+}
+
+impl<S: SplitSource> Source for SplitTask<S> {
+    type Item = S::Item;
+    type Time = ();
+
+    fn produce<N: Push<S::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
+        if self.events.is_empty()
+            && let Some(waits) = self.take_new(now)?
+        {
+            return Ok(waits);
+        }
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Produced::Partition(event));
+            }
+            let Some(at) = self.choose(now).filter(|_| !self.splits.is_empty()) else {
+                return Ok(self.rest());
+            };
+            let number = self.splits[at].number;
+            if self.is_timed && self.entered != Some(number) {
+                self.entered = Some(number);
+                return Ok(Produced::Partition(PartitionEvent::Split(number as usize)));
+            }
+            if self.read(at, now, next)? {
+                return Ok(Produced::Some);
+            }
+        }
+    }
+
+    fn save(&mut self, event: Event) {
+        let Self { source, task, state, before, splits, ended, .. } = self;
+        state.save(event, |out| {
+            // Some of them may not be open yet, here or on another host.
+            for (split, (position, reads, ended)) in before.iter().filter(|_| *task == 0) {
+                out.add(&(split.clone(), position.clone(), *reads, *ended));
+            }
+            let mut positions = Vec::with_capacity(splits.len() + ended.len());
+            for OpenSplit { split, reader, reads, .. } in splits.iter() {
+                let position = reader.position();
+                out.add(&(split.clone(), position.clone(), *reads, false));
+                positions.push((split.clone(), position));
+            }
+            for (split, position, reads) in ended.iter() {
+                out.add(&(split.clone(), position.clone(), *reads, true));
+                positions.push((split.clone(), position.clone()));
+            }
+            let source = Arc::clone(source);
+            out.once_it_counts(move || match positions.is_empty() {
+                true => Ok(()),
+                false => source.committed(&positions),
+            });
+        });
+    }
+
+    fn records(&self) -> u64 {
+        self.count
+    }
+}

@@ -1,0 +1,165 @@
+//! The watermarks of the splits that one task reads in turn, each in order for itself.
+
+use super::WatermarkGenerator;
+use super::watermarks::watermark_of;
+use crate::clock::Nanos;
+use crate::data::Record;
+use crate::time::Timestamp;
+use std::collections::BTreeMap;
+
+/// The splits of a task. The generator of the one that is being read is with the operator, and comes back here when another
+/// one is read.
+pub(super) struct Splits<G> {
+    all: BTreeMap<usize, Split<G>>,
+    current: Option<usize>,
+}
+
+struct Split<G> {
+    /// `None` while the split is being read.
+    generator: Option<G>,
+    watermark: Option<Timestamp>,
+    /// Since when there have been no records of it, if there are none.
+    quiet_since: Option<Nanos>,
+    /// Whether it has been quiet for so long that it does not hold back the watermark.
+    idle: bool,
+}
+
+impl<G> Splits<G> {
+    /// None.
+    pub(super) fn new() -> Self {
+        Self { all: BTreeMap::new(), current: None }
+    }
+
+    /// Whether the source has named none, or all of them have ended.
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The split that is being read has records.
+    pub(super) fn has_records(&mut self) {
+        if let Some(split) = self.current.and_then(|current| self.all.get_mut(&current)) {
+            (split.quiet_since, split.idle) = (None, false);
+        }
+    }
+
+    /// A split has no records for now.
+    pub(super) fn quiet(&mut self, split: usize, now: Nanos) {
+        if let Some(split) = self.all.get_mut(&split) {
+            split.quiet_since.get_or_insert(now);
+        }
+    }
+
+    /// Splits that have had no records since then do not hold back the watermark.
+    pub(super) fn leave_out(&mut self, since: Nanos) {
+        for split in self.all.values_mut() {
+            split.idle |= split.quiet_since.is_some_and(|quiet| quiet <= since);
+        }
+    }
+
+    /// The watermark of the task: the least of its splits', where `current` is that of the one that is being read. `None` if
+    /// one of them has none yet, or all are idle.
+    pub(super) fn watermark(&self, current: Option<Timestamp>) -> Option<Timestamp> {
+        let holding = self.all.iter().filter(|(_, split)| !split.idle);
+        let of = |(number, split): (&usize, &Split<G>)| match Some(*number) == self.current {
+            true => split.watermark.max(current),
+            false => split.watermark,
+        };
+        holding.map(of).min().flatten()
+    }
+}
+
+impl<G: Clone> Splits<G> {
+    /// The records that follow are of this split. `generator` becomes that of the split, and `first` is the one of a split that
+    /// is new.
+    pub(super) fn enter<I>(&mut self, split: usize, generator: &mut G, first: &G)
+    where
+        I: Record + ?Sized,
+        G: WatermarkGenerator<I>,
+    {
+        self.leave(generator);
+        let new = || Split {
+            generator: Some(first.clone()),
+            watermark: None,
+            quiet_since: None,
+            idle: false,
+        };
+        let of = self.all.entry(split).or_insert_with(new);
+        *generator = of.generator.take().unwrap_or_else(|| first.clone());
+        self.current = Some(split);
+    }
+
+    /// A split has been read to its end.
+    pub(super) fn end<I>(&mut self, split: usize, generator: &mut G, first: &G)
+    where
+        I: Record + ?Sized,
+        G: WatermarkGenerator<I>,
+    {
+        self.all.remove(&split);
+        if self.current == Some(split) {
+            self.current = None;
+            *generator = first.clone();
+        }
+    }
+
+    /// Another split than the current one is read next.
+    fn leave<I>(&mut self, generator: &G)
+    where
+        I: Record + ?Sized,
+        G: WatermarkGenerator<I>,
+    {
+        let current = self.current.take();
+        if let Some(split) = current.and_then(|current| self.all.get_mut(&current)) {
+            split.watermark = split.watermark.max(watermark_of::<I>(generator));
+            split.generator = Some(generator.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::time::{Disorder, Watermarks};
+
+    fn at(micros: i64) -> Option<Timestamp> {
+        Some(Timestamp::from_micros(micros))
+    }
+
+    #[test]
+    fn every_split_holds_the_watermark_back_until_it_ends_or_is_idle() {
+        let first = Watermarks::monotonous().generator;
+        let mut generator = first.clone();
+        let mut splits = Splits::new();
+        let seen = |generator: &mut Disorder, micros| {
+            WatermarkGenerator::<u64>::observe(generator, &0, Timestamp::from_micros(micros));
+        };
+        assert!(splits.is_empty());
+        splits.enter::<u64>(3, &mut generator, &first);
+        splits.enter::<u64>(5, &mut generator, &first);
+        seen(&mut generator, 70);
+        let now = |splits: &Splits<Disorder>, generator: &Disorder| {
+            splits.watermark(watermark_of::<u64>(generator))
+        };
+        assert_eq!(now(&splits, &generator), None, "nothing is known of the other one");
+        splits.enter::<u64>(3, &mut generator, &first);
+        seen(&mut generator, 20);
+        let three = now(&splits, &generator);
+        assert!(three.is_some() && three <= at(20), "{three:?}");
+        splits.enter::<u64>(5, &mut generator, &first);
+        assert_eq!(now(&splits, &generator), three, "it is remembered");
+        splits.quiet(3, 100);
+        splits.quiet(3, 200);
+        splits.leave_out(99);
+        assert_eq!(now(&splits, &generator), three, "not long enough");
+        splits.leave_out(100);
+        let five = now(&splits, &generator);
+        assert!(five > three && five <= at(70), "{five:?}");
+        splits.enter::<u64>(3, &mut generator, &first);
+        assert_eq!(now(&splits, &generator), five, "it has no records yet");
+        splits.has_records();
+        assert_eq!(now(&splits, &generator), three);
+        splits.end::<u64>(3, &mut generator, &first);
+        assert_eq!(now(&splits, &generator), five);
+        splits.end::<u64>(5, &mut generator, &first);
+        assert!(splits.is_empty());
+    }
+}

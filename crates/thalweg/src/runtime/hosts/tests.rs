@@ -1,0 +1,299 @@
+//! Tests of jobs on several hosts.
+
+use super::*;
+use crate::check::on_cluster;
+use crate::config::{BatchMode, Config};
+use crate::flow::Publish;
+use crate::memory::MemoryPool;
+use crate::net::{Channel, Hosts, Network, Receiver};
+use crate::runtime::Cluster;
+use crate::sync::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+
+/// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
+fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
+    let config = Config { batch: BatchMode::Fixed { size: 5 }, credit: 100, ..Config::default() };
+    let cluster = Cluster::new(seed, 8, 3);
+    cluster.drop_after(after, lost);
+    on_cluster(&cluster, &config, &[1, 2, 1], &|env| {
+        let once = |seed: u64| {
+            let counts = env.iter(0..200).random(seed).group_by(|n| n % 7).count();
+            let counts = counts.unkey().collect::<Vec<_>>();
+            env.run()?;
+            counts.take()
+        };
+        once(1).and_then(|_| once(2)).map_err(|error| {
+            assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+            error.to_string()
+        })
+    })
+}
+
+#[test]
+fn times_between_hosts_are_converted_by_the_offset_of_their_clocks() {
+    for seed in 0..6 {
+        let cluster = Cluster::new(seed, 8, 3);
+        let config = Config { batch: BatchMode::Fixed { size: 5 }, ..Config::default() };
+        let stats = on_cluster(&cluster, &config, &[1, 2, 1], &|env| {
+            let numbers = env.parallel_iter(|task, _| (0..3000u64).map(move |n| (task, n)));
+            numbers.shuffle().for_each_parallel(drop);
+            env.start().and_then(|job| job.wait()).map_err(|error| error.to_string())
+        });
+        for stats in stats.into_iter().map(Result::unwrap) {
+            // The clocks of simulated hosts differ by hours.
+            let hours = |host: usize| host as i64 * 3_600_000_000_000;
+            let clocks = [1, 2].map(|at| ClockOffset::new(at, hours(at), Duration::ZERO));
+            assert_eq!(stats.clocks, clocks);
+            let received = &stats.stages[1];
+            assert!(received.under_way_across_hosts >= 10, "{received:?}");
+            assert!(received.under_way.count > received.under_way_across_hosts);
+            assert!(received.under_way.max < Duration::from_secs(1), "{received:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_flight_between_simulated_hosts_is_counted_and_bounded() {
+    for seed in 0..4 {
+        let cluster = Cluster::new(seed, 8, 2);
+        let config = Config { memory: 1 << 20, ..Config::default() };
+        let pools = on_cluster(&cluster, &config, &[2, 1], &|env| {
+            let texts = env.range(0..20u64).flat_map(|_| (0..100).map(|n| format!("{n:01000}")));
+            let lengths = texts.shuffle().map(|text: String| text.len() as u64);
+            let total = lengths.reduce(|a, b| a + b).collect_one();
+            env.run().map_err(|error| error.to_string())?;
+            assert_eq!(total.take().unwrap(), Some(2_000_000));
+            Ok(env.memory().clone())
+        });
+        drop(cluster);
+        let pools: Vec<_> = pools.into_iter().map(Result::unwrap).collect();
+        assert!(pools.iter().all(|pool| pool.in_flight() == 0), "seed {seed}: {pools:?}");
+        // Shares of lanes are less than a quarter, and frames wait in the network beside them.
+        assert!(pools.iter().all(|pool| pool.peak() < 1 << 19), "seed {seed}: {pools:?}");
+        assert!(pools.iter().any(|pool| pool.peak() > 1 << 14), "seed {seed}: {pools:?}");
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
+    let (mut well, mut ill) = (0, 0);
+    for lost in [0, 1, 2] {
+        for step in 0..60 {
+            for result in with_a_loss(step, HostId(lost), 40 * step) {
+                match result {
+                    Ok(mut counts) => {
+                        counts.sort_unstable();
+                        let expected = (0..7).map(|key| (key, 28 + u64::from(key < 4)));
+                        assert_eq!(counts, expected.collect::<Vec<_>>());
+                        well += 1;
+                    }
+                    Err(error) => {
+                        assert!(error.contains(&format!("host {lost} is lost")), "{error}");
+                        ill += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(well > 20 && ill > 100, "{well} ended well, {ill} ill");
+}
+
+#[test]
+fn barriers_that_several_hosts_request_at_once_cover_all_that_was_read_before() {
+    const TASKS: usize = 4;
+    /// The records that sources have read and sinks have got, by the task of the source.
+    #[derive(Default)]
+    struct Seen([Mutex<BTreeSet<(usize, u64)>>; 2]);
+
+    for seed in 0..300 {
+        let hosts = 3 + seed as usize % 2;
+        let cores: Vec<_> =
+            (0..hosts).map(|host| if host == 0 { 1 + TASKS - hosts } else { 1 }).collect();
+        let batch = [BatchMode::Single, BatchMode::Fixed { size: 5 }][seed as usize / 2 % 2];
+        let config = Config { batch, credit: 100, ..Config::default() };
+        let seen = Arc::new(Seen::default());
+        let cluster = Cluster::new(seed, 4, hosts);
+        let ended = on_cluster(&cluster, &config, &cores, &|env| {
+            let (sources, sinks) = (Arc::clone(&seen), Arc::clone(&seen));
+            let numbers = env.parallel_iter(|task, _| (0u64..).map(move |n| (task, n)));
+            let read = numbers.inspect(move |record| _ = lock(&sources.0[0]).insert(*record));
+            read.shuffle().for_each_parallel(move |record| _ = lock(&sinks.0[1]).insert(record));
+            let barriers = || {
+                let job = env.start()?;
+                for _ in 0..5 {
+                    let read = lock(&seen.0[0]).clone();
+                    job.barrier()?;
+                    let missing = read.difference(&lock(&seen.0[1])).count();
+                    assert_eq!(missing, 0, "of {} records, seed {seed}", read.len());
+                }
+                job.drain();
+                job.wait()
+            };
+            barriers().map_err(|error: Error| error.to_string())
+        });
+        for host in ended {
+            host.unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_job_that_hosts_describe_differently_fails_on_all_before_it_runs() {
+    for seed in 0..20 {
+        let differing = HostId(seed as usize % 3);
+        let cluster = Cluster::new(seed, 8, 3);
+        let ran = Arc::new(AtomicBool::new(false));
+        let ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+            let ran = Arc::clone(&ran);
+            let numbers = env.iter(0..100u64).inspect(move |_| ran.store(true, Ordering::Relaxed));
+            let count = match env.host() == differing {
+                true => numbers.filter(|n| n % 2 == 0).count().collect_one(),
+                false => numbers.shuffle().count().collect_one(),
+            };
+            env.run().map_err(|error| format!("{:?}: {error}", error.kind()))?;
+            count.take().map_err(|error| error.to_string())
+        });
+        let errors: Vec<_> = ended.into_iter().map(Result::unwrap_err).collect();
+        let other = differing.0.max(1);
+        let expected = format!("Plan: hosts 0 and {other} have described different jobs: ");
+        assert!(errors[0].starts_with(&expected), "{}", errors[0]);
+        assert!(errors[0].contains("filter (") && errors[0].contains("shuffle ("), "{}", errors[0]);
+        assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
+        assert!(!ran.load(Ordering::Relaxed), "a task has run");
+    }
+}
+
+#[test]
+fn a_host_that_is_lost_while_files_are_published_stalls_no_other() {
+    let temp = tempfile::tempdir().unwrap();
+    let (mut well, mut ill) = (0, 0);
+    for step in 0..90 {
+        let (lost, dir) = (HostId(step as usize % 3), temp.path().join(step.to_string()));
+        let cluster = Cluster::new(step, 8, 3);
+        cluster.drop_after(4 * step, lost);
+        let ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+            env.iter(0..30).shuffle().write_lines_parallel(&dir);
+            env.run().map_err(|error| error.to_string())
+        });
+        for result in ended {
+            match result {
+                Ok(()) => well += 1,
+                Err(error) => {
+                    assert!(error.contains(&format!("host {} is lost", lost.0)), "{error}");
+                    ill += 1;
+                }
+            }
+        }
+    }
+    assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
+}
+
+#[test]
+fn a_host_that_is_lost_leaves_the_others_with_one_outcome() {
+    let (mut well, mut ill) = (0, 0);
+    for step in 0..200 {
+        // Not the first host, which decides.
+        let lost = 1 + step as usize % 2;
+        let cluster = Cluster::new(step, 8, 3);
+        cluster.drop_after(2 * step, HostId(lost));
+        let mut ended = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+            env.iter(0..30).shuffle().for_each(drop);
+            env.run().map_err(|error| error.to_string())
+        });
+        drop(ended.remove(lost));
+        assert_eq!(ended[0], ended[1], "host {lost} was lost at step {}", 2 * step);
+        match ended[0] {
+            Ok(()) => well += 1,
+            Err(_) => ill += 1,
+        }
+    }
+    assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
+}
+
+/// The network of the first of two hosts: it loses the other one while the first one decides how the job ends.
+#[derive(Default)]
+struct Losing(Mutex<Option<Receiver>>);
+
+impl Network for Losing {
+    fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
+        let receiver = lock(&self.0).clone();
+        if let Ok(JobMessage::Decided(_)) = decode_whole(&frame, JobMessage::decode) {
+            receiver.expect("the job is there").lost(to, "it was dropped");
+        }
+    }
+
+    fn open(&self, _: Channel, receiver: Receiver) {
+        *lock(&self.0) = Some(receiver);
+    }
+
+    fn count_in(&self, _: &MemoryPool) {}
+
+    fn close(&self, _: u64) {}
+}
+
+#[test]
+fn a_host_that_is_lost_while_the_end_is_decided_is_not_waited_for() {
+    let network = Arc::new(Losing::default());
+    let hosts = Hosts::several(HostId::FIRST, vec![1; 2], Arc::clone(&network) as _);
+    let signals = Arc::new(Signals::default());
+    let file = || Publish::File { name: "a".to_owned(), rename: Box::new(|| Ok(())) };
+    signals.on_success(move || Ok(file()));
+    let links = Links::new(Arc::new(hosts), 0, Arc::clone(&signals));
+    let job = Job::new(signals, 0, links);
+    job.begin();
+    let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new(), saved: None };
+    let receiver = lock(&network.0).clone().expect("the job is there");
+    receiver.take(HostId(1), &JobMessage::Prepared(prepared).encoded());
+    assert!(job.is_over());
+    let error = job.outcome().unwrap_err();
+    assert!(error.message().starts_with("host 1 is lost"), "{error}");
+}
+
+#[cfg(not(miri))]
+#[test]
+fn a_slow_disk_holds_up_no_other_job() {
+    use crate::config::{HostConfig, Secret};
+    use crate::runtime::{JobNumbers, Runtime, World};
+    use crate::sync::join_all;
+    use std::sync::mpsc::channel;
+
+    let minute = Duration::from_secs(60);
+    let port = crate::net::free_port().unwrap();
+    let host = |id: usize| {
+        let secret = Secret::new("the secret of this test");
+        let hosts = HostConfig::new(id, 2, format!("127.0.0.1:{port}"), secret);
+        let config = Config::default();
+        let world = World::on_hosts(&config, &hosts).unwrap();
+        let runtime = Runtime::new(config, world);
+        let numbers = JobNumbers::first();
+        // Without tasks: it ends well at once.
+        let job = |file: Option<Publish>| {
+            let signals = Arc::new(Signals::default());
+            if let Some(file) = file {
+                signals.on_success(move || Ok(file));
+            }
+            let links = runtime.links(&numbers, &signals).unwrap();
+            let job = Job::new(signals, 0, links);
+            let description = Description::of(7, Vec::new);
+            runtime.start_on_hosts(&job, Vec::new(), description);
+            job
+        };
+        let (begun, has_begun) = channel();
+        let (go, gone) = channel();
+        let rename = move || {
+            let _ = begun.send(());
+            gone.recv_timeout(minute).map_err(|_| Error::new(ErrorKind::Io, "nothing goes on"))
+        };
+        let slow = job(Some(Publish::File { name: "a".to_owned(), rename: Box::new(rename) }));
+        has_begun.recv_timeout(minute).unwrap();
+        let other = job(None);
+        runtime.wait(&other).unwrap();
+        other.outcome().unwrap();
+        assert!(!slow.is_over());
+        go.send(()).unwrap();
+        runtime.wait(&slow).unwrap();
+        slow.outcome().map_err(|error| error.to_string())
+    };
+    let ended = join_all([0, 1].map(|id| move || host(id)).into());
+    ended.into_iter().for_each(|host| host.unwrap().unwrap());
+}
