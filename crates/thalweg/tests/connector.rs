@@ -14,6 +14,7 @@ use thalweg::connector::{
     Emit, Prepared, ReadStatus, Sink, SinkContext, SinkWaker, SinkWriter, SplitContext,
     SplitReader, SplitSource, SplitWaker,
 };
+use thalweg::io::RollingFiles;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -586,5 +587,87 @@ fn a_split_that_is_gone_is_refused_by_name() -> Result<()> {
     let names: BTreeSet<_> =
         std::fs::read_dir(&second).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!names.is_empty(), "the checkpoint stays");
+    Ok(())
+}
+
+/// The visible files of a directory, in order, each with its lines.
+fn files(dir: &Path) -> Vec<(String, Vec<String>)> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let visible = names.filter(|name| !name.starts_with('.'));
+    let read = |name: String| {
+        let text = std::fs::read_to_string(dir.join(&name)).unwrap();
+        (name, text.lines().map(str::to_owned).collect())
+    };
+    let mut files: Vec<_> = visible.map(read).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn rolling_files_appear_with_each_checkpoint_of_a_stream_without_an_end() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("rows");
+    let log = Log::with_partitions(2);
+    let env = with_checkpoints(&folder.path().join("checkpoints"), 2);
+    let source = Topic { bounded: false, ..Topic::of(&log) };
+    env.read(source).map(number).map(|n| (n, n * n)).write(RollingFiles::new(&dir).csv());
+    let job = env.start()?;
+    for round in 0..3 {
+        (0..10).for_each(|n| log.append(n % 2, (round * 10 + n).to_string()));
+        let lines = || files(&dir).iter().map(|(_, lines)| lines.len()).sum::<usize>();
+        while lines() < (round + 1) * 10 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // Whoever takes the files may remove them.
+    for (name, _) in files(&dir) {
+        std::fs::remove_file(dir.join(name)).unwrap();
+    }
+    log.append(0, "77");
+    log.close_all();
+    job.wait()?;
+    let [(name, lines)] = &*files(&dir) else { panic!("one file was expected") };
+    assert!(name.starts_with("part-0000") && name.ends_with(".csv"), "{name}");
+    assert_eq!(*lines, ["77,5929"]);
+    let left = std::fs::read_dir(&dir).unwrap().count();
+    assert_eq!(left, 1, "no hidden file is left");
+    Ok(())
+}
+
+#[test]
+fn rolling_files_are_as_large_as_was_set_and_each_has_a_header() -> Result<()> {
+    #[derive(serde::Serialize)]
+    struct Square {
+        n: u64,
+        square: u64,
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let env = Environment::with_config(on(2));
+    let rows = |env: &Environment| env.range(0..1000).map(|n| Square { n, square: n * n });
+    let small = || RollingFiles::new(folder.path().join("rows")).file_bytes(1000);
+    rows(&env).write(small().csv());
+    rows(&env).write(small().json_lines());
+    env.run()?;
+    let written = files(&folder.path().join("rows"));
+    let (csv, json): (Vec<_>, Vec<_>) =
+        written.iter().partition(|(name, _)| name.ends_with(".csv"));
+    assert!(csv.len() > 5 && json.len() > 10, "{} and {} files", csv.len(), json.len());
+    let mut rows = 0;
+    for (name, lines) in csv {
+        assert_eq!(lines[0], "n,square", "{name}");
+        let bytes = lines.iter().map(|line| line.len() + 1).sum::<usize>();
+        assert!(bytes < 1000 + 30, "{name} has {bytes} bytes");
+        rows += lines.len() - 1;
+    }
+    assert_eq!(rows, 1000);
+    assert_eq!(json.iter().map(|(_, lines)| lines.len()).sum::<usize>(), 1000);
+
+    // A job that fails leaves nothing.
+    let failed = folder.path().join("failed");
+    let failing = env.range(0..1000).inspect(|n| assert!(*n < 900));
+    failing.write(RollingFiles::new(&failed).file_bytes(100).lines());
+    env.run().unwrap_err();
+    assert_eq!(files(&failed).len(), 0);
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg::check::free_port;
 use thalweg::config::{CheckpointConfig, Config, HostConfig, Secret};
 use thalweg::data::Data as _;
-use thalweg::io::Text;
+use thalweg::io::{RollingFiles, Text};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -149,7 +149,7 @@ fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
     };
     // A barrier waits for the block that is being read.
     let files = || Text::new(folder.join("in")).block_bytes(2000).split_bytes(50_000);
-    let [counted, summed, copied, joined] = env.lines(files()).map(pair).split();
+    let [counted, summed, copied, joined, rolled] = env.lines(files()).map(pair).split();
     let counts = counted.group_by(|pair| pair.0.clone()).count().unkey();
     counts.map(|(key, count)| format!("{key} {count}")).write_lines(folder.join("counts.txt"));
     let sum = summed.map(|pair| pair.1).fold(0u64, |sum, n| *sum += n);
@@ -167,6 +167,8 @@ fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
     joined
         .map(|(key, (pair, ten))| format!("{key} {} {ten}", pair.1))
         .write_lines(folder.join("joined.txt"));
+    let rolling = RollingFiles::new(folder.join("rolling")).file_bytes(20_000);
+    rolled.map(|(key, value)| format!("{key} {value}")).write(rolling.lines());
     let at = |pair: &(String, u64)| Timestamp::from_micros(pair.1.cast_signed());
     let timed = env.lines(files()).map(pair).assign_timestamps(at, Watermarks::monotonous());
     let window = EventTimeWindow::sliding(micros(WINDOW.0), micros(WINDOW.1));
@@ -349,6 +351,17 @@ fn check_output(folder: &Path) {
     found.sort();
     copies.sort();
     assert!(found == copies, "{} records of {}", found.len(), copies.len());
+    let mut rolled = Vec::new();
+    for file in fs::read_dir(folder.join("rolling")).unwrap() {
+        let file = file.unwrap().path();
+        assert!(file.extension().is_some_and(|ending| ending == "txt"), "left: {}", file.display());
+        for line in fs::read_to_string(&file).unwrap().lines() {
+            let (key, n) = line.split_once(' ').unwrap();
+            rolled.push((key.to_owned(), n.parse().unwrap()));
+        }
+    }
+    rolled.sort();
+    assert!(rolled == copies, "{} records of {} in rolling files", rolled.len(), copies.len());
     for (key, mut numbers) in numbers {
         numbers.sort_unstable();
         assert!(numbers.iter().copied().eq(1..=counts[&key]), "{key}: {numbers:?}");

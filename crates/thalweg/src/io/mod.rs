@@ -45,3 +45,4 @@ pub use json_lines::JsonLines;
 pub use lines::Text;
 pub use output::Output;
 pub use to_channel::Incoming;
+pub use write::RollingFiles;

@@ -60,7 +60,7 @@ impl<C: Chain> Stream<C> {
 }
 
 #[derive(Default)]
-struct Rows {
+pub(super) struct Rows {
     /// Created for the first record.
     writer: Option<(csv::Writer<Written>, Written)>,
     layout: Option<Layout>,

@@ -173,8 +173,7 @@ impl NewFile {
         let (name, file) = (self.name.clone(), Arc::clone(&self.file));
         let dir = directory(&self.target).to_owned();
         move || {
-            // Some file systems do not support this, and do not need it.
-            let _ = File::open(&dir).and_then(|dir| dir.sync_all());
+            sync_directory(&dir);
             file.sync_data().map_err(|cause| Error::io(&name, "write the file", cause))
         }
     }
@@ -242,8 +241,7 @@ impl NewFile {
         hidden
             .persist(&target)
             .map_err(|failed| Error::io(&name, "give the finished file its name", failed.error))?;
-        // Some file systems do not support this, and do not need it.
-        let _ = File::open(directory(&target)).and_then(|dir| dir.sync_all());
+        sync_directory(directory(&target));
         Ok(())
     }
 }
@@ -390,9 +388,14 @@ fn keep(file: &File, hidden: &Path) -> io::Result<bool> {
 /// Removes hidden files whose name `is_meant` accepts, unless a process holds their lock. Failures are ignored: they
 /// do not concern the job.
 pub(super) fn sweep(dir: &Path, owner: Owner, is_meant: impl Fn(&str) -> bool) {
+    sweep_unlocked(dir, |name| owner.is_hidden(name) && is_meant(name));
+}
+
+/// Removes files whose name `is_meant` accepts, unless a process holds their lock.
+pub(super) fn sweep_unlocked(dir: &Path, is_meant: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().to_str().is_some_and(|name| owner.is_hidden(name) && is_meant(name)) {
+        if !entry.file_name().to_str().is_some_and(&is_meant) {
             continue;
         }
         // Opening a pipe might block for ever.
@@ -440,6 +443,12 @@ impl Owner {
             random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
         })
     }
+}
+
+/// Brings the names of a directory to the disk.
+pub(super) fn sync_directory(dir: &Path) {
+    // Some file systems do not support this, and do not need it.
+    let _ = File::open(dir).and_then(|dir| dir.sync_all());
 }
 
 fn directory(path: &Path) -> &Path {

@@ -54,7 +54,7 @@ impl<C: Chain> Stream<C> {
 }
 
 #[derive(Clone)]
-struct Json;
+pub(super) struct Json;
 
 impl<I: Record + ?Sized> Encode<I> for Json
 where

@@ -87,7 +87,7 @@ impl<C: Chain> Stream<C> {
 }
 
 #[derive(Clone)]
-struct TextLines;
+pub(super) struct TextLines;
 
 impl<I: Record + ?Sized> Encode<I> for TextLines
 where

@@ -10,6 +10,9 @@ mod csv;
 mod file;
 mod json_lines;
 mod lines;
+mod rolling;
+
+pub use rolling::RollingFiles;
 
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::Record;
