@@ -66,11 +66,14 @@ impl Partitions {
         lock(&self.state).update(partition, |of| of.advance(task, None, true));
     }
 
-    /// A task has read its piece of this partition to the end.
+    /// A task has read its piece of this partition to the end. The first, if it has begun another one: an operator before the one that
+    /// generates watermarks may hold records back.
     pub(crate) fn end(&self, partition: usize, task: usize, watermark: Option<Timestamp>) {
         lock(&self.state).update(partition, |of| {
             of.advance(task, watermark, false);
-            of.readers.retain(|reader| reader.task != task);
+            if let Some(at) = of.readers.iter().position(|reader| reader.task == task) {
+                of.readers.remove(at);
+            }
             of.settle();
         });
     }
@@ -228,6 +231,18 @@ mod tests {
         all.end(0, 0, at(99));
         assert_eq!(all.advance(0, 1, None), at(99));
         assert_eq!(all.advance(0, 1, at(200)), at(200));
+    }
+
+    #[test]
+    fn a_task_may_begin_a_piece_before_the_records_of_another_have_arrived() {
+        let all = partitions(&[2]);
+        assert_eq!([all.begin(0), all.begin(0)], [Some(0), Some(0)]);
+        assert_eq!(all.advance(0, 0, at(5)), at(5));
+        all.end(0, 0, at(9));
+        assert_eq!(all.advance(0, 0, at(8)), at(9), "the second piece is still read");
+        assert_eq!(all.advance(0, 0, at(20)), at(20));
+        all.end(0, 0, at(30));
+        assert_eq!(all.advance(0, 0, at(40)), None, "nothing is");
     }
 
     #[test]
