@@ -10,6 +10,8 @@ pub(crate) enum Fault {
     SavesLate,
     /// A checkpoint of several hosts lacks the part of the last of them.
     LosesAPart,
+    /// A barrier that passes in front of results of calls does not save their records.
+    ForgetsCalls,
 }
 
 /// Whether a fault is planted in this process.
@@ -35,13 +37,32 @@ mod tests {
     use super::*;
     use crate::Environment;
     use crate::check::check;
+    use crate::operators::calls::Calls;
+    use std::future::{Future, poll_fn};
     use std::process::{Command, Output};
+    use std::task::Poll;
+
+    /// Is over when it is polled again.
+    fn later() -> impl Future<Output = ()> {
+        let mut is_polled = false;
+        poll_fn(move |cx| {
+            if std::mem::replace(&mut is_polled, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
 
     /// The job in which faults are planted. Each record counts once, whatever is interrupted.
     #[test]
     fn a_job_whose_checkpoints_are_checked() {
         let job = |env: &Environment| {
-            let numbers = env.range(0..3000).shuffle().map(|n| n % 7);
+            let calls = Calls::in_flight(9).unordered().saved();
+            let numbers = env.range(0..3000).shuffle().map_async(calls, async |n| {
+                later().await;
+                n % 7
+            });
             numbers.group_by(|n| *n).count()
         };
         check(job).must_restore().seeds(64).agrees();
@@ -57,7 +78,13 @@ mod tests {
 
     #[test]
     fn every_planted_fault_is_found_with_a_run_that_repeats_it() {
-        for fault in [Fault::PassesWithTheFirstLane, Fault::SavesLate, Fault::LosesAPart] {
+        let all = [
+            Fault::PassesWithTheFirstLane,
+            Fault::SavesLate,
+            Fault::LosesAPart,
+            Fault::ForgetsCalls,
+        ];
+        for fault in all {
             let name = format!("{fault:?}");
             let found = run(&[(VARIABLE, &name)]);
             let said = String::from_utf8_lossy(&found.stderr);

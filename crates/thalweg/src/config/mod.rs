@@ -109,7 +109,7 @@ pub struct Config {
 /// A checkpoint has what all operators remember at one point of the input: how far sources have read, the states of keys,
 /// what sinks have written. A program that is run again with the same directory begins with the newest: each record
 /// counts once in the states and in the files that the job writes. What a program does itself, as in
-/// [`for_each`](crate::Stream::for_each), it does again for the records since the checkpoint. The checkpoints of a job that
+/// [`for_each`](crate::Stream::for_each) or in [calls](crate::operators::calls), it does again for the records since the checkpoint. The checkpoints of a job that
 /// has ended well are removed. The number of cores may be another.
 ///
 /// A job is refused by the name of the operator if it has one whose state cannot be saved yet, and so is a checkpoint that

@@ -71,6 +71,8 @@ pub(crate) struct OpCount {
     pub(crate) rounds: Option<LoopStats>,
     /// Records that wait for a call or whose call is in progress.
     pub(crate) in_flight: u64,
+    /// Records of a checkpoint that it began with, and that were received before.
+    pub(crate) began_with: u64,
     /// Records whose result was found in a memo table.
     pub(crate) remembered: u64,
     /// What it needs from the program to continue.
@@ -219,6 +221,11 @@ impl Report {
 
     pub(crate) fn rounds(&mut self, op: usize, rounds: LoopStats) {
         self.of(op).rounds = Some(rounds);
+    }
+
+    /// Sets the number of records of a checkpoint that an operator began with.
+    pub(crate) fn began_with(&mut self, op: usize, records: u64) {
+        self.of(op).began_with = records;
     }
 
     pub(crate) fn in_flight(&mut self, op: usize, records: u64) {

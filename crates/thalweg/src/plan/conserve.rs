@@ -42,7 +42,8 @@ pub(super) fn conserved(
         for flow in OperatorFlow::of(&plan.stages[stage].operators, &task.report) {
             let Some(operator) = plan.operators.get(flow.op) else { continue };
             let (records_in, records_out) = (flow.records_in.unwrap_or(0), flow.records_out);
-            if whole && ONE_EACH.contains(&operator.kind.as_str()) && records_in != records_out {
+            let to_emit = records_in + flow.count.began_with;
+            if whole && ONE_EACH.contains(&operator.kind.as_str()) && to_emit != records_out {
                 let label = format!("{} ({})", operator.name, operator.place);
                 return Err(format!(
                     "{label} has received {records_in} records and emitted {records_out}"

@@ -5,13 +5,15 @@ use crate::checkpoint::Checkpoints;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The kinds of operators that remember nothing when a barrier has passed them: they see one record at a time, or send all
-/// that they hold before the barrier. What they keep only to be fast counts as nothing.
+/// that they hold before the barrier. What they keep only to be fast counts as nothing. Calls either are all made before the barrier,
+/// or their records are saved.
 const REMEMBER_NOTHING: &[&str] = &[
     "broadcast",
     "chunks",
     "clone",
     "collect on each host",
     "dead_letters",
+    "failed calls",
     "filter",
     "filter_map",
     "flat_each",
@@ -30,6 +32,8 @@ const REMEMBER_NOTHING: &[&str] = &[
     "left_join_static",
     "limit",
     "map",
+    "map_async",
+    "map_blocking",
     "map_memo",
     "map_memo_by",
     "map_memo_by_ref",
@@ -54,6 +58,8 @@ const REMEMBER_NOTHING: &[&str] = &[
     "sieve",
     "split",
     "try_map",
+    "try_map_async",
+    "try_map_blocking",
     "unkey",
     "views",
     "with",

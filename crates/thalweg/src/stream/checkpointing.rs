@@ -31,14 +31,23 @@ const LOOK: Duration = Duration::from_millis(100);
 const LATE_INTERVALS: u32 = 10;
 const LATE: Duration = Duration::from_secs(5);
 
-/// The kinds of sinks whose effects no checkpoint can take back, and what is said of them.
-const AT_LEAST_ONCE: [(&str, &str); 3] =
-    [("for_each", CALLED_AGAIN), ("for_each_parallel", CALLED_AGAIN), ("print", PRINTED_AGAIN)];
+/// The kinds of operators whose effects no checkpoint can take back, and what is said of them.
+const AT_LEAST_ONCE: [(&str, &str); 7] = [
+    ("for_each", CALLED_AGAIN),
+    ("for_each_parallel", CALLED_AGAIN),
+    ("print", PRINTED_AGAIN),
+    ("map_async", MADE_AGAIN),
+    ("map_blocking", MADE_AGAIN),
+    ("try_map_async", MADE_AGAIN),
+    ("try_map_blocking", MADE_AGAIN),
+];
 
 const CALLED_AGAIN: &str = "what its closure does is done at least once, not exactly once: after a failure, it is called \
                             again for the records since the last checkpoint";
 const PRINTED_AGAIN: &str = "records are printed at least once, not exactly once: after a failure, those since the last \
                              checkpoint are printed again";
+const MADE_AGAIN: &str = "calls are made at least once, not exactly once: after a failure, those that had not ended at the last \
+                          checkpoint, or came after it, are made again";
 
 /// Where a job's checkpoints are, before it has started.
 pub(crate) struct Checkpointing {

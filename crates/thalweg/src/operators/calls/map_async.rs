@@ -1,6 +1,7 @@
 //! The `map_async` operators: one output record for each input record, made by a future.
 
 use super::polled::Futures;
+use super::saved::Keep;
 use super::side_output::{Failures, begin_failures};
 use super::{Attempts, Calls, calling};
 use crate::data::{ByValue, Data};
@@ -28,6 +29,10 @@ impl<C: Chain> Stream<C> {
     /// overtakes them. The end of the input, the end of a loop's round and a barrier wait for the calls before
     /// them, so that none is in flight then. When the job is cancelled, or no receiver needs more results,
     /// futures in flight are dropped.
+    ///
+    /// In a job with [checkpoints](crate::config::Config::checkpoints), a call is made at least once: after a failure, calls that had not ended at the last
+    /// checkpoint, or came after it, are made again. A checkpoint waits for the calls before it, unless [`Calls::saved`] saves
+    /// their records.
     ///
     /// Memory: the futures in flight, as many results, and a batch or two of records that wait. Once as many
     /// calls have been in flight as may be, the operator allocates nothing per call beside the future itself.
@@ -71,7 +76,7 @@ impl<C: Chain> Stream<C> {
             async move { Ok::<O, Infallible>(future.await) }
         };
         let make = Futures::new(answer, calls.around.clone());
-        calling(self, Origin::here("map_async"), calls, A::keep, make, NoSideOutput)
+        calling(self, Origin::here("map_async"), calls, A::keep(), make, NoSideOutput)
     }
 
     /// Like [`map_async`](Self::map_async), where a call may return an error: it is retried as [`Calls::retry`]
@@ -79,6 +84,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// To continue with the other records instead, send those whose calls fail to a side output:
     /// [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
+    ///
+    /// Checkpoints wait for calls, which are made at least once, as in [`map_async`](Self::map_async).
     ///
     /// # Errors
     ///
@@ -113,7 +120,7 @@ impl<C: Chain> Stream<C> {
         Fut: Future<Output = Result<O, E>> + Send + 'static,
     {
         let make = Futures::new(f, calls.around.clone());
-        calling(self, Origin::here("try_map_async"), calls, A::keep, make, NoSideOutput)
+        calling(self, Origin::here("try_map_async"), calls, A::keep(), make, NoSideOutput)
     }
 
     /// Like [`try_map_async`](Self::try_map_async), with a side output of the records whose calls have failed
@@ -121,6 +128,10 @@ impl<C: Chain> Stream<C> {
     ///
     /// The side output has as many tasks and the same time, and must end in a sink like any other. Costs a
     /// clone of the record for each attempt. A panic still stops the job.
+    ///
+    /// Calls are made at least once, as in [`map_async`](Self::map_async), and checkpoints do not wait for them, as with
+    /// [`Calls::saved`]. A call that is made again may fail where it had not, or the other way round: only the result that is emitted
+    /// behind the checkpoint counts.
     ///
     /// ```
     /// use thalweg::{Environment, operators::calls::Calls};
@@ -154,7 +165,6 @@ impl<C: Chain> Stream<C> {
         let origin = Origin::here("try_map_async");
         let (failed, failures) = begin_failures(&self, origin);
         let make = Futures::new(f, calls.around.clone());
-        let keep = |record: &D| Some(record.clone());
-        (calling(self, origin, calls, keep, make, failed), failures)
+        (calling(self, origin, calls, Keep::saved_clones(), make, failed), failures)
     }
 }

@@ -1,6 +1,7 @@
 //! The `map_blocking` operators: one output record for each input record, made by a call that blocks its
 //! thread.
 
+use super::saved::Keep;
 use super::side_output::{Failures, OnFailure, begin_failures};
 use super::threads::Threads;
 use super::{Attempts, Calling, Calls, FailedCall, calling};
@@ -22,7 +23,8 @@ impl<C: Chain> Stream<C> {
     /// never wait, [`map`](Self::map) after a [`shuffle`](Self::shuffle). Where a call may return an error, see
     /// [`try_map_blocking`](Self::try_map_blocking).
     ///
-    /// Order, time, barriers and back-pressure are as in [`map_async`](Self::map_async). A call that has begun
+    /// Order, time, barriers and back-pressure are as in [`map_async`](Self::map_async), and so is what checkpoints do: a call is made
+    /// at least once, and [`Calls::saved`] lets them pass while it runs. A call that has begun
     /// cannot be stopped: a job that is cancelled ends without waiting for it, and its thread ends when the
     /// call returns. Under the deterministic scheduler there are no threads: calls are made one after the
     /// other, in the task of the record.
@@ -61,11 +63,11 @@ impl<C: Chain> Stream<C> {
         F: Fn(D) -> O + Send + Sync + 'static,
     {
         let answer = move |record: D| Ok::<O, Infallible>(f(record));
-        blocking(self, Origin::here("map_blocking"), calls, A::keep, answer, NoSideOutput)
+        blocking(self, Origin::here("map_blocking"), calls, A::keep(), answer, NoSideOutput)
     }
 
     /// Like [`map_blocking`](Self::map_blocking), where a call may return an error: it is retried as
-    /// [`Calls::retry`] defines, and otherwise stops the job.
+    /// [`Calls::retry`] defines, and otherwise stops the job. Checkpoints wait for calls, which are made at least once, as there.
     ///
     /// # Errors
     ///
@@ -95,11 +97,12 @@ impl<C: Chain> Stream<C> {
         A: Attempts<D>,
         F: Fn(D) -> Result<O, E> + Send + Sync + 'static,
     {
-        blocking(self, Origin::here("try_map_blocking"), calls, A::keep, f, NoSideOutput)
+        blocking(self, Origin::here("try_map_blocking"), calls, A::keep(), f, NoSideOutput)
     }
 
     /// Like [`try_map_blocking`](Self::try_map_blocking), with a side output of the records whose calls have
-    /// failed for good, as in [`try_map_async_with_side_output`](Self::try_map_async_with_side_output).
+    /// failed for good, as in [`try_map_async_with_side_output`](Self::try_map_async_with_side_output). So calls are made at least once, and
+    /// checkpoints do not wait for them.
     ///
     /// ```
     /// use thalweg::{Environment, operators::calls::Calls};
@@ -130,8 +133,7 @@ impl<C: Chain> Stream<C> {
     {
         let origin = Origin::here("try_map_blocking");
         let (failed, failures) = begin_failures(&self, origin);
-        let keep = |record: &D| Some(record.clone());
-        (blocking(self, origin, calls, keep, f, failed), failures)
+        (blocking(self, origin, calls, Keep::saved_clones(), f, failed), failures)
     }
 }
 
@@ -142,7 +144,7 @@ fn blocking<C, D, O, E, A, F, L>(
     stream: Stream<C>,
     origin: Origin,
     calls: Calls<A>,
-    keep: fn(&D) -> Option<D>,
+    keep: Keep<D, C::Time>,
     f: F,
     failed: L,
 ) -> Blocked<C, D, F, O, E, L>

@@ -12,19 +12,22 @@ mod order;
 mod permits;
 pub(crate) mod polled;
 mod running;
+mod saved;
 mod side_output;
 mod threads;
 
 pub use failed::FailedCall;
 
-use crate::data::ByValue;
+use crate::data::{ByValue, Data};
 use crate::error::{Error, ErrorKind};
 use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Stream};
+use crate::time::Time;
 use permits::Permits;
 use polled::Around;
 use running::{Calling, Make, Rules};
+use saved::Keep;
 use side_output::OnFailure;
 use std::fmt;
 use std::marker::PhantomData;
@@ -65,30 +68,60 @@ pub struct Once;
 #[derive(Clone, Copy, Debug)]
 pub struct Again;
 
-/// How often calls for records of `D` may be tried: [`Once`] or [`Again`].
+/// The records of calls in flight are saved in checkpoints, and calls may be retried. See [`Calls::saved`].
+#[derive(Clone, Copy, Debug)]
+pub struct Saved;
+
+/// How often calls for records of `D` may be tried: [`Once`] or [`Again`], also after a failure of the job if [`Saved`].
 #[diagnostic::on_unimplemented(
     message = "calls for records of `{D}` cannot be tried again",
     label = "each attempt needs a copy of the record",
-    note = "records must be `Clone` where `Calls::retry` is used: derive it, or wrap them in an `Arc`"
+    note = "records must be `Clone` where `Calls::retry` is used: derive it, or wrap them in an `Arc`",
+    note = "where `Calls::saved` is used they must be `Data` too: add `#[derive(thalweg::Data)]`"
 )]
 pub trait Attempts<D> {
-    /// Clones a record for further attempts, if there may be any.
+    /// How records are kept for further attempts, if there may be any.
     #[doc(hidden)]
-    fn keep(record: &D) -> Option<D>;
+    fn keep<T: Time>() -> Keep<D, T>;
 }
 
 impl<D> Attempts<D> for Once {
-    fn keep(_: &D) -> Option<D> {
-        None
+    fn keep<T: Time>() -> Keep<D, T> {
+        Keep::none()
     }
 }
 
 // The error message is about its bound.
 #[diagnostic::do_not_recommend]
 impl<D: Clone> Attempts<D> for Again {
-    fn keep(record: &D) -> Option<D> {
-        Some(record.clone())
+    fn keep<T: Time>() -> Keep<D, T> {
+        Keep::clones()
     }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Data + Clone> Attempts<D> for Saved {
+    fn keep<T: Time>() -> Keep<D, T> {
+        Keep::saved()
+    }
+}
+
+/// What [`Calls::retry`] makes of calls: calls that are [`Saved`] remain so.
+pub trait Retries {
+    /// Calls that may be tried again.
+    type Retried;
+}
+
+impl Retries for Once {
+    type Retried = Again;
+}
+
+impl Retries for Again {
+    type Retried = Self;
+}
+
+impl Retries for Saved {
+    type Retried = Self;
 }
 
 impl Calls<Once> {
@@ -151,9 +184,46 @@ impl<A> Calls<A> {
     /// call that exceeds the [`timeout`](Self::timeout). A panic stops the job. A call that waits for its next
     /// attempt is not in flight, but keeps its position in the order. Each attempt clones the record. 0
     /// attempts are refused at the job's start.
-    pub fn retry(self, attempts: u32, backoff: Duration) -> Calls<Again> {
+    pub fn retry(self, attempts: u32, backoff: Duration) -> Calls<A::Retried>
+    where
+        A: Retries,
+    {
         let rules = Rules { attempts, backoff, ..self.rules };
         Calls { rules, around: self.around, attempts: PhantomData }
+    }
+
+    /// Saves the records of calls in flight in [checkpoints](crate::config::Config::checkpoints), so that these need not wait for the
+    /// calls.
+    ///
+    /// Otherwise the barrier of a checkpoint waits until all calls before it have ended, with all of their attempts, and no input is
+    /// read meanwhile. With `saved`, it passes them. Calls whose results had not been emitted at the barrier are made
+    /// again, before any others, when the job goes on from the checkpoint; their attempts are counted anew. The variants with a side output always
+    /// do so, since they need nothing more of their records.
+    ///
+    /// Records must be [`Data`] and `Clone`. In a job with checkpoints each is cloned for its call and kept until
+    /// the result has been emitted, and encoded at barriers only; a job without checkpoints does neither. While a checkpoint is being taken, the records in front of
+    /// its barrier are accepted although as many calls are in flight as may be: up to 32 MiB in each task, within the memory budget. With more,
+    /// the barrier waits until calls have ended.
+    ///
+    /// Results that keep their order can be restored with as many tasks only, if calls were in flight;
+    /// [`unordered`](Self::unordered) ones with any number. When a job is [suspended](crate::JobHandle::suspend), its last checkpoint does wait
+    /// for all calls, so that none is made twice, and can be restored with any number of tasks. Barriers also wait where records get their timestamps
+    /// ([`assign_timestamps`](Stream::assign_timestamps)) behind the calls, in the same stage: assign them before.
+    ///
+    /// The idea is that of Flink's asynchronous I/O.
+    ///
+    /// ```
+    /// use thalweg::{Environment, operators::calls::Calls};
+    ///
+    /// let env = Environment::new();
+    /// let calls = Calls::in_flight(4).unordered().saved();
+    /// let out = env.range(0..9).map_async(calls, async |n| n * n).sum(|n| *n).collect_one();
+    /// env.run()?;
+    /// assert_eq!(out.take()?, Some(204));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn saved(self) -> Calls<Saved> {
+        Calls { rules: self.rules, around: self.around, attempts: PhantomData }
     }
 
     /// Runs the polling of futures within the closure, which must call its argument, once.
@@ -243,7 +313,7 @@ fn calling<C, D, A, M, L>(
     stream: Stream<C>,
     origin: Origin,
     calls: Calls<A>,
-    keep: fn(&D) -> Option<D>,
+    keep: Keep<D, C::Time>,
     make: M,
     failed: L,
 ) -> Stream<Calling<C, D, M, L>>

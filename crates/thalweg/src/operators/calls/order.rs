@@ -8,8 +8,8 @@
 use crate::flow::Event;
 use std::collections::VecDeque;
 
-/// The position of a call in the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The position of a call in the line. Calls that began earlier have no greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
 /// Calls in flight with the events between them, and the results `R` of those that have ended.
@@ -83,6 +83,23 @@ impl<R> Line<R> {
             Order::Kept(line) => line.take_event(),
             Order::Free(line) => line.take_event(),
         }
+    }
+
+    /// The results that have not been taken.
+    pub(super) fn ended(&self) -> impl Iterator<Item = (Ticket, &R)> {
+        let (kept, free) = match &self.order {
+            Order::Kept(line) => (Some(line), None),
+            Order::Free(line) => (None, Some(line)),
+        };
+        let kept = kept.into_iter().flat_map(|line| {
+            let places = (line.first..).zip(&line.places);
+            places.filter_map(|(ticket, place)| match place {
+                Entry::Done(result) => Some((Ticket(ticket), result)),
+                Entry::UnderWay | Entry::Event(_) => None,
+            })
+        });
+        let free = free.into_iter().flat_map(|line| &line.done);
+        kept.chain(free.map(|(ticket, result)| (*ticket, result)))
     }
 
     /// Drops all calls and their results; events stay.

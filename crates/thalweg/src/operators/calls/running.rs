@@ -4,14 +4,20 @@
 //! everything that precedes it has been emitted. The backlog accepts one delivery of records, and the input is
 //! blocked until it is empty: this is the back-pressure of slow calls. Calls continue while receivers are slow,
 //! as far as the bound allows, since other tasks may wait for their permits.
+//!
+//! Where barriers pass while calls are in flight (`saved.rs`), the backlog accepts a chunk of records, and while a barrier is on its way,
+//! also what comes in front of it, as far as the memory budget and a bound allow: otherwise the barrier would wait for as many calls.
 
 use super::failed::{FailedCall, Problem};
 use super::order::{Line, Ticket};
 use super::permits::{Desk, Permit, Permits};
+use super::saved::{Keep, Keeping};
 use super::side_output::OnFailure;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::error::Result;
-use crate::flow::{CHUNK, Event, Flow, Forked, Op, Pipe, Push, pump};
+use crate::fault::{Fault, is_planted};
+use crate::flow::{CHUNK, Epoch, Event, Flow, Forked, Op, Pipe, Push, guard, pump};
+use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::{TaskContext, TieKind};
@@ -22,6 +28,11 @@ use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The most bytes that a task accepts in front of a barrier, beyond a chunk of records.
+const IN_FRONT_OF_BARRIER: usize = 32 << 20;
+/// In which steps they are reserved.
+const RESERVED: usize = 64 << 10;
 
 /// The slot of a call that has ended, and its result.
 pub(super) type Finished<O, E> = (usize, Result<O, E>);
@@ -74,13 +85,12 @@ impl Rules {
 }
 
 /// The chain that ends in an operator that makes calls.
-pub(super) struct Calling<C, D, M, L> {
+pub(super) struct Calling<C: Chain, D, M, L> {
     pub(super) prev: C,
     pub(super) op: usize,
     pub(super) rules: Rules,
     pub(super) permits: Arc<Permits>,
-    /// Clones a record that may be needed again.
-    pub(super) keep: fn(&D) -> Option<D>,
+    pub(super) keep: Keep<D, C::Time>,
     pub(super) make: M,
     /// The side output of calls that have failed, if there is one.
     pub(super) failed: L,
@@ -103,26 +113,35 @@ where
         N: Push<Self::Item, C::Time> + 'static,
     {
         self.permits.join(cx.links, cx.tie(TieKind::Permits, self.op)?.part());
-        let push = CallingPush {
-            op: cx.op(self.op),
+        let (op, rules) = (cx.op(self.op), self.rules.clone());
+        let (keeping, before) =
+            Keeping::new(cx, &op, &self.keep, (rules.attempts > 1, rules.ordered))?;
+        let mut push = CallingPush {
+            op,
             clock: cx.clock.clone(),
             desk: self.permits.desk(cx.task, cx.waker.clone()),
-            keep: self.keep,
+            keeping,
             run: self.make.make(cx),
             slots: Vec::new(),
             free: Vec::new(),
             again: VecDeque::new(),
             timers: BTreeSet::new(),
             backlog: VecDeque::new(),
-            line: Line::new(self.rules.ordered),
-            rules: self.rules.clone(),
+            line: Line::new(rules.ordered),
+            rules,
             finished: Vec::new(),
+            barrier: None,
+            epoch: Epoch::default(),
+            beyond: 0,
+            reserved: cx.modest(self.op),
+            began_with: before.len() as u64,
             closing: false,
             failed: false,
             emitted: 0,
             ends: Forked((next, self.failed.outlet(cx, self.op))),
             types: PhantomData,
         };
+        before.into_iter().for_each(|(record, time)| push.accept(record, time));
         self.prev.attach(cx, push)
     }
 }
@@ -133,7 +152,7 @@ pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
     rules: Rules,
     clock: Clock,
     desk: Desk,
-    keep: fn(&D) -> Option<D>,
+    keeping: Keeping<D, T>,
     run: X,
     slots: Vec<Slot<D, T>>,
     /// Slots without a call.
@@ -143,9 +162,18 @@ pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
     /// The timeouts, and the ends of retry delays, by slot.
     timers: BTreeSet<(Nanos, usize)>,
     /// Records whose call has not been started.
-    backlog: VecDeque<(D, T)>,
-    line: Line<(Outcome<X::Out, D>, T)>,
+    backlog: VecDeque<Unbegun<D, T>>,
+    line: Line<Ended<X::Out, D, T>>,
     finished: Vec<Finished<X::Out, X::Error>>,
+    /// A barrier that passes in front of the results.
+    barrier: Option<Event>,
+    /// The last barrier that has arrived.
+    epoch: Epoch,
+    /// The bytes of the records that were added to the backlog since there was a chunk, and where they are reserved.
+    beyond: usize,
+    reserved: Reservation,
+    /// The number of records of a checkpoint that it began with.
+    began_with: u64,
     /// Whether an event that waits for all calls is in the line: no record may be added behind it.
     closing: bool,
     /// Whether the job is being stopped.
@@ -157,11 +185,37 @@ pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
 
 type Outcome<O, D> = Result<O, FailedCall<D>>;
 
+/// A record whose call has not been started.
+struct Unbegun<D, T> {
+    ticket: Ticket,
+    record: D,
+    time: T,
+}
+
+/// A call that has ended, and whose result has not been emitted.
+struct Ended<O, D, T> {
+    outcome: Outcome<O, D>,
+    time: T,
+    /// The record of a call that has succeeded, where barriers may pass before its result.
+    record: Option<D>,
+}
+
+impl<O, D, T: Copy> Ended<O, D, T> {
+    /// The record and its time, where it was kept.
+    fn kept(&self) -> Option<(&D, T)> {
+        let record = match &self.outcome {
+            Ok(_) => self.record.as_ref()?,
+            Err(call) => &call.record,
+        };
+        Some((record, self.time))
+    }
+}
+
 /// One record's call, over all of its attempts.
 struct Slot<D, T> {
     ticket: Ticket,
     time: T,
-    /// The record, kept for another attempt or for the side output.
+    /// The record, kept for another attempt, for the side output or for checkpoints.
     record: Option<D>,
     /// Attempts that have been started.
     attempts: u32,
@@ -245,8 +299,9 @@ where
 
     fn end(&mut self, at: usize, outcome: Outcome<X::Out, D>) {
         let slot = &mut self.slots[at];
-        (slot.running, slot.record) = (false, None);
-        self.line.end(slot.ticket, (outcome, slot.time));
+        slot.running = false;
+        let record = slot.record.take().filter(|_| self.keeping.passes());
+        self.line.end(slot.ticket, Ended { outcome, time: slot.time, record });
         self.free.push(at);
     }
 
@@ -254,7 +309,8 @@ where
     fn start(&mut self) -> usize {
         let mut started = 0;
         while !self.failed {
-            let fresh = !self.backlog.is_empty() && self.line.calls() < self.rules.most;
+            let begun = self.line.calls() - self.backlog.len();
+            let fresh = !self.backlog.is_empty() && begun < self.rules.most;
             if self.again.is_empty() && !fresh {
                 break;
             }
@@ -266,7 +322,7 @@ where
             let Some(record) = record else { break };
             self.slots[at].attempts += 1;
             self.slots[at].running = true;
-            self.slots[at].record = (self.keep)(&record);
+            self.slots[at].record = guard(&self.op, || self.keeping.clone(&record));
             if let Some(timeout) = self.rules.timeout {
                 self.set_timer(at, self.clock.now().saturating_add(nanos(timeout)));
             }
@@ -279,10 +335,44 @@ where
         started
     }
 
-    /// Assigns a slot, and a position in the line, to the next record.
-    fn begin(&mut self) -> (usize, Option<D>) {
-        let Some((record, time)) = self.backlog.pop_front() else { return (0, None) };
+    /// Adds a record to the backlog, and to the line.
+    #[inline(always)]
+    fn accept(&mut self, record: D, time: T) {
+        if self.keeping.passes() && self.backlog.len() >= CHUNK {
+            self.add_beyond(&record);
+        }
         let ticket = self.line.begin();
+        self.backlog.push_back(Unbegun { ticket, record, time });
+    }
+
+    #[cold]
+    fn add_beyond(&mut self, record: &D) {
+        let fixed = size_of::<Unbegun<D, T>>() + size_of::<Ended<X::Out, D, T>>();
+        self.beyond += fixed + self.keeping.heap_size(record);
+        // What has come is kept, also if it is refused: there is no more then.
+        if self.beyond > self.reserved.bytes()
+            && !self.reserved.try_resize(self.beyond.next_multiple_of(RESERVED))
+        {
+            self.beyond = self.beyond.max(IN_FRONT_OF_BARRIER);
+        }
+    }
+
+    /// There is less than a chunk of records.
+    #[cold]
+    fn none_beyond(&mut self) {
+        self.beyond = 0;
+        // Shrinking always succeeds.
+        let _ = self.reserved.try_resize(0);
+    }
+
+    /// Assigns a slot to the next record.
+    fn begin(&mut self) -> (usize, Option<D>) {
+        let Some(Unbegun { ticket, record, time }) = self.backlog.pop_front() else {
+            return (0, None);
+        };
+        if self.beyond > 0 && self.backlog.len() < CHUNK {
+            self.none_beyond();
+        }
         let slot = Slot { ticket, time, record: None, attempts: 0, running: false, due: None };
         let at = match self.free.pop() {
             Some(at) => {
@@ -299,11 +389,18 @@ where
 
     /// Emits the results and events that may be emitted; returns how many results, and why others were not.
     fn hand_on(&mut self) -> (usize, Flow) {
-        let Self { line, ends, emitted, closing, .. } = self;
+        if let Some(event) = self.barrier {
+            match self.ends.resume() {
+                Flow::Ready => self.pass(event),
+                flow => return (0, flow),
+            }
+            (self.barrier, self.closing) = (None, false);
+        }
         let mut handed = 0;
         loop {
+            let Self { line, ends, emitted, .. } = self;
             let flow = pump(ends, |Forked((next, failures))| {
-                let Some((outcome, time)) = line.take_result() else { return false };
+                let Some(Ended { outcome, time, .. }) = line.take_result() else { return false };
                 match outcome {
                     Ok(out) => {
                         *emitted += 1;
@@ -319,15 +416,54 @@ where
             }
             let Some(event) = line.take_event() else { return (handed, flow) };
             if waits_for_all(event) {
-                *closing = false;
+                self.closing = false;
             }
-            ends.event(event);
+            self.pass(event);
         }
+    }
+
+    /// Passes an event on, and saves the records whose results it overtakes.
+    fn pass(&mut self, event: Event) {
+        self.keeping.save(event, || {
+            let ended = self.line.ended().filter_map(|(at, ended)| Some((at, ended.kept()?)));
+            let under_way = self
+                .slots
+                .iter()
+                .filter_map(|slot| Some((slot.ticket, (slot.record.as_ref()?, slot.time))));
+            let unbegun = self.backlog.iter().map(|of| (of.ticket, (&of.record, of.time)));
+            let mut records: Vec<_> = ended.chain(under_way).chain(unbegun).collect();
+            records.sort_by_key(|(ticket, _)| *ticket);
+            if is_planted(Fault::ForgetsCalls) {
+                records.clear();
+            }
+            records.into_iter().map(|(_, record)| record)
+        });
+        self.ends.event(event);
     }
 
     /// Whether there are records whose results have not been emitted.
     fn has_calls(&self) -> bool {
-        self.line.calls() > 0 || !self.backlog.is_empty()
+        self.line.calls() > 0
+    }
+
+    /// Whether further input may come.
+    fn has_room(&self) -> bool {
+        let most = if self.keeping.passes() { CHUNK } else { 1 };
+        !self.closing && (self.backlog.len() < most || self.expects_barrier())
+    }
+
+    /// Whether all barriers that were requested have passed, although there are records whose calls have not begun.
+    fn has_passed_all(&self) -> bool {
+        self.keeping.passes() && !self.closing && self.epoch == self.op.signals().epoch()
+    }
+
+    /// Whether a barrier is on its way that will not wait for calls, and what comes in front of it is accepted.
+    fn expects_barrier(&self) -> bool {
+        let signals = self.op.signals();
+        self.keeping.passes()
+            && self.beyond < IN_FRONT_OF_BARRIER
+            && self.epoch < signals.epoch()
+            && !signals.is_last_barrier(signals.epoch())
     }
 
     /// Drops all calls, as no receiver needs their results.
@@ -343,6 +479,7 @@ where
         self.free.clear();
         self.again.clear();
         self.backlog.clear();
+        self.none_beyond();
         self.line.forget_calls();
         self.desk.leave();
     }
@@ -366,10 +503,18 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        if !self.failed {
-            self.closing |= waits_for_all(event);
-            self.line.event(event);
+        if self.failed {
+            return;
         }
+        self.closing |= waits_for_all(event);
+        if let Event::Barrier(epoch) = event {
+            self.epoch = epoch;
+            if self.keeping.passes() && !self.op.signals().is_last_barrier(epoch) {
+                self.barrier = Some(event);
+                return;
+            }
+        }
+        self.line.event(event);
     }
 
     fn resume(&mut self) -> Flow {
@@ -401,7 +546,8 @@ where
                 continue;
             }
             return match flow {
-                Flow::Ready | Flow::Paused if self.backlog.is_empty() && !self.closing => flow,
+                Flow::Ready | Flow::Paused if self.has_room() => flow,
+                Flow::Ready | Flow::Paused if self.has_passed_all() => Flow::Paused,
                 Flow::Busy => Flow::Busy,
                 // A timer may fire before a receiver has room.
                 Flow::Blocked if self.timers.is_empty() => Flow::Blocked,
@@ -411,7 +557,7 @@ where
     }
 
     fn is_full(&mut self) -> bool {
-        self.backlog.len() >= CHUNK || self.ends.is_full()
+        (self.backlog.len() >= CHUNK && !self.expects_barrier()) || self.ends.is_full()
     }
 
     fn is_closed(&mut self) -> bool {
@@ -426,7 +572,8 @@ where
 
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.emitted);
-        report.in_flight(self.op.id(), (self.line.calls() + self.backlog.len()) as u64);
+        report.began_with(self.op.id(), self.began_with);
+        report.in_flight(self.op.id(), self.line.calls() as u64);
         self.ends.report(report);
     }
 }
@@ -442,7 +589,7 @@ where
     #[inline(always)]
     fn push(&mut self, item: D, time: T) {
         if !self.failed {
-            self.backlog.push_back((item, time));
+            self.accept(item, time);
         }
     }
 }

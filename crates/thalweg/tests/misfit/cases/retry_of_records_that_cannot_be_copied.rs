@@ -3,6 +3,7 @@
 //~ calls for records of `Order` cannot be tried again
 //~ each attempt needs a copy of the record
 //~ records must be `Clone` where `Calls::retry` is used: derive it, or wrap them in an `Arc`
+//~ where `Calls::saved` is used they must be `Data` too: add `#[derive(thalweg::Data)]`
 
 use std::time::Duration;
 use thalweg::{Environment, operators::calls::Calls};
