@@ -1,4 +1,4 @@
-//! Calls of what is outside, in jobs that go on from checkpoints.
+//! Calls of what is outside, and channels into the program, in jobs that go on from checkpoints.
 
 use std::collections::HashMap;
 use std::future::{pending, poll_fn};
@@ -460,4 +460,56 @@ fn order_is_kept_with_as_many_tasks_only() {
     assert_eq!(error.kind(), thalweg::ErrorKind::Config);
     assert!(error.message().contains("there must be as many, and there are 3"), "{error}");
     assert!(error.operator().is_some_and(|op| op.starts_with("calls (")), "{error}");
+}
+
+#[test]
+fn the_program_receives_again_what_it_had_not_processed() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("first");
+    let env = environment(&dir);
+    let mut numbers = env.iter(0..u64::MAX).to_channel();
+    let job = env.start().unwrap();
+    // It reads some, and no checkpoint has what it has not read.
+    for n in 0..100 {
+        assert_eq!(numbers.recv().unwrap(), Some(n));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    let before = newest(&dir);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(newest(&dir), before);
+    let mut read = 100;
+    while newest(&dir) <= before + 2 {
+        for _ in 0..100 {
+            assert_eq!(numbers.recv().unwrap(), Some(read));
+            read += 1;
+        }
+    }
+    job.cancel();
+    job.wait().expect_err("it is cancelled");
+    drop(numbers);
+
+    let env = environment(&next_process(&dir, "second"));
+    let mut numbers = env.iter(0..u64::MAX).to_channel();
+    let job = env.start().unwrap();
+    let first = numbers.recv().unwrap().unwrap();
+    assert!(0 < first && first <= read, "{first} of {read}");
+    for n in first + 1..first + 100_000 {
+        assert_eq!(numbers.recv().unwrap(), Some(n));
+    }
+    drop(numbers);
+    job.wait().unwrap();
+}
+
+#[test]
+fn a_job_with_checkpoints_ends_when_the_program_asks_for_more_than_the_last_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = environment(folder.path());
+    let mut numbers = env.range(0..1000).to_channel();
+    let job = env.start().unwrap();
+    let sum: u64 = (0..1000).map(|_| numbers.recv().unwrap().unwrap()).sum();
+    assert_eq!(sum, 999 * 500);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!job.is_over());
+    assert_eq!(numbers.recv().unwrap(), None);
+    job.wait().unwrap();
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::operators::calls::Calls;
 use thalweg::{Environment, JobHandle};
 
 /// Keeps what is logged, each with its level.
@@ -328,4 +329,43 @@ fn a_plan_says_what_keeps_a_job_from_having_checkpoints() {
     assert_eq!(saved, [""; 0]);
     let given = without(|env| env.channel::<u64>(9).1.chunks(3).for_each(drop));
     assert_eq!(given, ["channel"]);
+}
+
+#[test]
+fn a_job_says_what_is_done_again_after_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = environment(folder.path());
+    let calls = || Calls::in_flight(3);
+    let called = env.range(0..9).map_async(calls(), async |n| n).name("polled");
+    let blocked = called.map_blocking(calls(), |n| n).name("blocked");
+    let tried = blocked.try_map_async(calls(), async |n| Ok::<_, String>(n)).name("tried");
+    let (done, failed) = tried.try_map_blocking_with_side_output(calls(), Ok::<_, String>);
+    let numbers = done.name("tried too").to_channel();
+    failed.for_each(|_| panic!("none fails"));
+    let job = env.start().unwrap();
+    assert_eq!(numbers.map(Result::unwrap).sum::<u64>(), 36);
+    job.wait().unwrap();
+    let made = said(log::Level::Warn, "calls are made at least once, not exactly once");
+    for name in ["polled", "blocked", "tried", "tried too"] {
+        let named = format!("{name} (");
+        assert_eq!(made.iter().filter(|said| said.starts_with(&named)).count(), 1, "{made:?}");
+    }
+    let received = said(log::Level::Warn, "the program receives records at least once");
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert!(received[0].starts_with("to_channel ("), "{received:?}");
+}
+
+#[test]
+fn a_channel_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = environment(folder.path());
+    let (_numbers, stream) = env.channel::<u64>(9);
+    stream.for_each(drop);
+    let said = env.start().err().expect("it is refused").to_string();
+    assert!(said.starts_with("channel ("), "{said}");
+    assert!(
+        said.contains("a job with checkpoints cannot have it: its records come from"),
+        "{said}"
+    );
+    assert!(said.contains("use a source that can, such as `iter`, `generate`"), "{said}");
 }

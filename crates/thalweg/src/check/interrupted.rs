@@ -5,7 +5,7 @@ use crate::checkpoint::{Checkpoints, OTHER_TASKS, Snapshot, Taken};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::hash_u64;
 use crate::net::HostId;
-use crate::plan::NOT_YET;
+use crate::plan::CANNOT_HAVE;
 use crate::runtime::Cluster;
 use crate::stream::{Checkpointing, Environment, JobHandle};
 use crate::{Error, ErrorKind, Output, Result};
@@ -50,7 +50,7 @@ fn failed(error: Error) -> String {
 
 /// Whether a job was refused that cannot have checkpoints.
 fn has_none(error: &Error) -> bool {
-    error.message().starts_with(NOT_YET)
+    error.message().starts_with(CANNOT_HAVE)
 }
 
 /// Whether a job was refused that can be restored at as many tasks only.

@@ -47,6 +47,9 @@ impl Environment {
     /// sender on another host accepts records, without ever waiting, and drops them; it fails once senders of the first
     /// host would fail. So a program that sends the same records on every host takes the same course on all of them.
     ///
+    /// A job with [checkpoints](crate::config::Config::checkpoints) is refused: the program cannot send again what the job has read since the last one. Use a
+    /// source that can, such as [`iter`](Self::iter), [`generate`](Self::generate), or one of files.
+    ///
     /// ```
     /// use thalweg::Environment;
     ///

@@ -8,6 +8,10 @@
 //! program that runs there. So all programs get the same records in the same order, and the job goes as fast as the
 //! slowest of them reads.
 //!
+//! In a job with checkpoints, a barrier passes when the program asks for a record after the last one before the barrier: it has
+//! processed all of these then, unless it does so elsewhere. So does the end. Records that were only in the queue, or had just been returned, would
+//! be lost with the process.
+//!
 //! The receiver must distinguish a success of every task from tasks that are dropped before their end. The tasks and
 //! their factory share one value, the sending side; when the last of them drops it, no more records can follow.
 
@@ -49,6 +53,10 @@ impl<C: Chain> Stream<C> {
     /// On several hosts, the program of each receives all records, in the same order on all hosts, and the job waits for
     /// the slowest of those that still read. The part of the job that feeds only this sink ends when the readers of all
     /// hosts are dropped.
+    ///
+    /// In a job with [checkpoints](crate::config::Config::checkpoints), the program receives each record at least once: after a failure, those since the last
+    /// checkpoint again. A checkpoint waits until the program asks for the next record after all that come before the checkpoint, and
+    /// the job does not end before it has asked for a record after the last one: read until there is none, or drop the reader.
     ///
     /// # Errors
     ///
@@ -94,6 +102,8 @@ impl<C: Chain> Stream<C> {
         let queue = Queue {
             records: VecDeque::new(),
             bytes: 0,
+            added: 0,
+            received: 0,
             unended: None,
             gone: false,
             unwanted: false,
@@ -118,10 +128,10 @@ impl<C: Chain> Stream<C> {
             Ok(wrap(ChannelPush {
                 op: cx.op(op),
                 waker: cx.waker.clone(),
+                waits: Waits { for_program: cx.has_checkpoints(), awaited: 0, ended: false },
                 held: Vec::new(),
                 held_bytes: 0,
                 count: 0,
-                ended: false,
                 sender: Arc::clone(&sender),
                 types: PhantomData::<fn(&C::Item)>,
             }))
@@ -156,6 +166,10 @@ struct Queue<T> {
     records: VecDeque<T>,
     /// The size of the queued records in bytes.
     bytes: usize,
+    /// How many records were put into the queue.
+    added: u64,
+    /// How many of them the program had received when it last asked for more.
+    received: u64,
     /// The number of tasks that have not ended; `None` before they are made.
     unended: Option<usize>,
     /// Whether all senders were dropped.
@@ -164,6 +178,24 @@ struct Queue<T> {
     unwanted: bool,
     /// The tasks to wake when there is credit again.
     waiting: Vec<Waker>,
+}
+
+impl<T> Queue<T> {
+    /// Whether a task must wait for the reader before it goes on.
+    fn makes_wait(&self, task: &Waits, credit: usize) -> bool {
+        // A task that has ended does not wait for credit: the queue outlives it.
+        let lacks_credit = self.bytes > credit && !task.ended;
+        !self.unwanted && (lacks_credit || self.received < task.awaited)
+    }
+}
+
+/// What a task waits for.
+struct Waits {
+    /// Whether barriers and the end wait for the program.
+    for_program: bool,
+    /// The number of records that the program must have received.
+    awaited: u64,
+    ended: bool,
 }
 
 /// The sending side. Dropped by the last task, or with the job's description if the job never ran.
@@ -249,6 +281,8 @@ impl<T> Incoming<T> {
             return Ok(Some(record));
         }
         let mut queue = lock(&self.shared.queue);
+        queue.received = queue.added - queue.records.len() as u64;
+        queue.waiting.drain(..).for_each(|task| task.wake());
         while queue.records.is_empty() {
             if queue.unended == Some(0) {
                 return Ok(None);
@@ -310,7 +344,7 @@ struct ChannelPush<I: ?Sized, O> {
     held: Vec<O>,
     held_bytes: usize,
     count: u64,
-    ended: bool,
+    waits: Waits,
     sender: Arc<Sender<O>>,
     types: PhantomData<fn(&I)>,
 }
@@ -330,6 +364,7 @@ impl<I: ?Sized, O> ChannelPush<I, O> {
             return;
         }
         queue.bytes += std::mem::take(&mut self.held_bytes);
+        queue.added += self.held.len() as u64;
         queue.records.extend(self.held.drain(..));
         drop(queue);
         shared.changed.notify_one();
@@ -352,8 +387,11 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
 
     fn event(&mut self, event: Event) {
         self.hand_over();
-        if event == Event::End && !self.ended {
-            self.ended = true;
+        if self.waits.for_program && matches!(event, Event::Barrier(_) | Event::End) {
+            self.waits.awaited = lock(&self.sender.shared.queue).added;
+        }
+        if event == Event::End && !self.waits.ended {
+            self.waits.ended = true;
             if let Some(unended) = &mut lock(&self.sender.shared.queue).unended {
                 *unended -= 1;
             }
@@ -365,8 +403,7 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
         self.hand_over();
         let shared = &self.sender.shared;
         let mut queue = lock(&shared.queue);
-        // A task that has ended does not wait: the queue outlives it.
-        if queue.bytes <= shared.credit || queue.unwanted || self.ended {
+        if !queue.makes_wait(&self.waits, shared.credit) {
             return Flow::Ready;
         }
         queue.waiting.push(self.waker.clone());
@@ -384,7 +421,7 @@ impl<I: ?Sized, O: Send> Pipe for ChannelPush<I, O> {
     fn report(&mut self, report: &mut Report) {
         report.emitted(self.op.id(), self.count);
         let queue = lock(&self.sender.shared.queue);
-        let waits = queue.bytes > self.sender.shared.credit && !queue.unwanted && !self.ended;
+        let waits = queue.makes_wait(&self.waits, self.sender.shared.credit);
         report.awaits(self.op.id(), waits.then_some(Awaits::Reader));
     }
 }

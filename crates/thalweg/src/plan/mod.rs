@@ -23,7 +23,7 @@ pub use details::{Detail, Details, Value};
 pub use fingerprint::Fingerprint;
 pub use launch::TaskContext;
 pub(crate) use launch::{Launched, check, compare, launch, linked};
-pub(crate) use saved::NOT_YET;
+pub(crate) use saved::CANNOT_HAVE;
 
 use crate::config::BatchMode;
 use crate::data::{HASH_VERSION, Portable, Schema};

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The kinds of operators that remember nothing when a barrier has passed them: they see one record at a time, or send all
 /// that they hold before the barrier. What they keep only to be fast counts as nothing. Calls either are all made before the barrier,
-/// or their records are saved.
+/// or their records are saved; sinks into the program let it pass when the program has received what was before it.
 const REMEMBER_NOTHING: &[&str] = &[
     "broadcast",
     "chunks",
@@ -57,6 +57,7 @@ const REMEMBER_NOTHING: &[&str] = &[
     "side_output_each",
     "sieve",
     "split",
+    "to_channel",
     "try_map",
     "try_map_async",
     "try_map_blocking",
@@ -191,8 +192,15 @@ const SAVED_IN_LOOPS: &[&str] = &[
     "zip_by_task",
 ];
 
+/// The kinds that no job with checkpoints will have, and why.
+const NEVER: [(&str, &str); 1] = [(
+    "channel",
+    "its records come from the program, which cannot send those again that were read since the last checkpoint; use a source that \
+     can, such as `iter`, `generate`, or one of files",
+)];
+
 /// How the message begins by which a job is refused.
-pub(crate) const NOT_YET: &str = "a job with checkpoints cannot have it yet";
+pub(crate) const CANNOT_HAVE: &str = "a job with checkpoints cannot have it";
 
 impl Plan {
     /// The operators that keep the job from having [checkpoints](crate::config::Config::checkpoints), as far as the plan
@@ -241,7 +249,10 @@ impl Plan {
         is_here: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let refuse = |op: &Operator, what: &str| {
-            let what = format!("{NOT_YET}: {what}");
+            let what = match NEVER.iter().find(|(kind, _)| *kind == op.kind) {
+                Some((_, why)) => format!("{CANNOT_HAVE}: {why}"),
+                None => format!("{CANNOT_HAVE} yet: {what}"),
+            };
             Err(Error::new(ErrorKind::Plan, what).in_operator(op.label()))
         };
         for op in &self.operators {

@@ -32,10 +32,11 @@ const LATE_INTERVALS: u32 = 10;
 const LATE: Duration = Duration::from_secs(5);
 
 /// The kinds of operators whose effects no checkpoint can take back, and what is said of them.
-const AT_LEAST_ONCE: [(&str, &str); 7] = [
+const AT_LEAST_ONCE: [(&str, &str); 8] = [
     ("for_each", CALLED_AGAIN),
     ("for_each_parallel", CALLED_AGAIN),
     ("print", PRINTED_AGAIN),
+    ("to_channel", RECEIVED_AGAIN),
     ("map_async", MADE_AGAIN),
     ("map_blocking", MADE_AGAIN),
     ("try_map_async", MADE_AGAIN),
@@ -46,6 +47,8 @@ const CALLED_AGAIN: &str = "what its closure does is done at least once, not exa
                             again for the records since the last checkpoint";
 const PRINTED_AGAIN: &str = "records are printed at least once, not exactly once: after a failure, those since the last \
                              checkpoint are printed again";
+const RECEIVED_AGAIN: &str = "the program receives records at least once, not exactly once: after a failure, it receives those since \
+                              the last checkpoint again";
 const MADE_AGAIN: &str = "calls are made at least once, not exactly once: after a failure, those that had not ended at the last \
                           checkpoint, or came after it, are made again";
 
