@@ -614,6 +614,11 @@ fn states_that_a_control_stream_changes_are_restored() {
         let records = env.range(0..1000);
         records.connect(env.iter(1..1500u64), 0, follow).map(|(n, last)| n.max(last / 1500))
     });
+    // The records of the first task end long before those of another, and so do the control records that it gets.
+    restored!(|env: &Environment| {
+        let records = env.parallel_iter(unequal);
+        records.connect(env.iter(1..2500u64), 0, follow).map(|(n, last)| n.max(last / 2500))
+    });
     restored!(|env: &Environment| {
         let late = timed(env, 0..1000).connect_after(env.iter(0..500u64), 0, add);
         let sums = late.map(|(n, sum)| (n, *sum)).group_by(|(n, _)| n % 3);

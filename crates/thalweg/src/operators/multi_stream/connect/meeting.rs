@@ -4,6 +4,7 @@
 //! might block the other while it is not read, records are read and held. Watermarks, which would overtake held
 //! records, are held back with them.
 
+use super::copies::Copies;
 use super::held::{HashOf, Held, redistributed};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Covariant, Data, Portable, Wire};
@@ -51,6 +52,7 @@ pub struct Connected<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, S, U> 
     pub(super) order: Order,
     pub(super) init: Arc<S>,
     pub(super) update: Arc<U>,
+    pub(super) copies: Arc<Copies>,
 }
 
 impl<I, J, T, S, U> Chain for Connected<I, J, T, S, U>
@@ -73,7 +75,8 @@ where
         let (controls, records) = (&self.controls, &self.records);
         let waits = self.order == Order::ControlFirst;
         let saved = cx.state::<(bool, S)>(self.op, "state", Redistribution::United);
-        let state = restored(&saved, cx.task)?;
+        let state = restored(&saved)?;
+        self.copies.add_task();
         let saved_held =
             cx.state::<(I::Owned, T)>(self.op, "held", redistributed::<I>(records.hash));
         let mut held = Held::new(cx, self.op);
@@ -83,6 +86,7 @@ where
             init: Arc::clone(&self.init),
             state: state.unwrap_or_else(|| S::clone(&self.init)),
             saved,
+            copies: Arc::clone(&self.copies),
             saved_held,
             hash: records.hash,
             update: Arc::clone(&self.update),
@@ -104,19 +108,17 @@ where
     }
 }
 
-/// The state that a task goes on with. All tasks get every control record until their records end, so the state of any
-/// task whose records had not ended is as good, but for the order in which control records had arrived.
-fn restored<S: Data>(saved: &StateHandle, task: usize) -> Result<Option<S>> {
-    let (mut own, mut another) = (None, None::<(bool, S)>);
-    saved.restore_by_task(|of_task, (ended, state): (bool, S)| {
-        if of_task == task && !ended {
-            own = Some(state);
-        } else if another.as_ref().is_none_or(|(had_ended, _)| *had_ended && !ended) {
-            another = Some((ended, state));
+/// The state that all tasks go on with: that of a task whose records had not ended, if there was one. Where several tasks send
+/// control records, these may have come in another order than in the others, as before.
+fn restored<S: Data>(saved: &StateHandle) -> Result<Option<S>> {
+    let mut found = None::<(bool, S)>;
+    saved.restore(|(ended, state): (bool, S)| {
+        if found.as_ref().is_none_or(|(had_ended, _)| *had_ended && !ended) {
+            found = Some((ended, state));
         }
         Ok(())
     })?;
-    Ok(own.or(another.map(|(_, state)| state)))
+    Ok(found.map(|(_, state)| state))
 }
 
 /// Pairs records with a state, in a running task. The control stream is the first input.
@@ -125,8 +127,9 @@ pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     init: Arc<S>,
     state: S,
     update: Arc<U>,
-    /// Whether the records have ended, and the state.
+    /// Whether the records have ended, and the state; in one of the tasks.
     saved: StateHandle,
+    copies: Arc<Copies>,
     saved_held: StateHandle,
     hash: HashOf<I>,
     /// Whether all of the control stream comes first.
@@ -162,10 +165,12 @@ where
     fn event(&mut self, event: Event) {
         let ended = event == Event::End;
         self.saved.save(event, |out| {
-            out.add_by_key(0, |bytes| {
-                ended.encode(bytes);
-                self.state.encode(bytes);
-            });
+            if self.copies.are_saved_by_this(event) {
+                out.add_by_key(0, |bytes| {
+                    ended.encode(bytes);
+                    self.state.encode(bytes);
+                });
+            }
         });
         self.saved_held.save(event, |out| {
             if !ended {

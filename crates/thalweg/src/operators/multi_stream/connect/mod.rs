@@ -16,6 +16,7 @@
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]
 
+mod copies;
 mod held;
 mod keyed;
 mod meeting;
@@ -59,7 +60,8 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// stream is from the body.
     ///
     /// Keeps order and the number of tasks. Memory: a state per task, which does not count towards the budget.
-    /// The state is declared: the plan shows it.
+    /// The state is declared: the plan shows it. A checkpoint has it once for each host, and all tasks go on with one of
+    /// these: control records that several tasks send have come in one order everywhere then.
     ///
     /// ```
     /// use std::collections::BTreeSet;
@@ -231,8 +233,8 @@ where
         let op = receive("receive");
         let records = Records { edge: send(stream, stage), op, from, hash };
         let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
-        let (init, update) = (Arc::new(init), Arc::new(update));
-        let chain = Connected { controls, records, stage, op, order, init, update };
+        let (init, update, copies) = (Arc::new(init), Arc::new(update), Arc::default());
+        let chain = Connected { controls, records, stage, op, order, init, update, copies };
         let connected = Stream { chain, env, stage }.with_state::<S>(Scope::Task);
         if order == Order::ControlFirst && !ends {
             let what = "reads all of the control stream first, which does not end: `connect` takes both as they come";
