@@ -1,6 +1,6 @@
 //! Jobs that go on in other numbers of tasks: what each of them gets, and how often a checkpoint has what all tasks have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,4 +91,59 @@ fn a_state_that_all_tasks_share_is_saved_once_and_all_go_on_with_it() {
         dir = suspended(job, &dir);
     }
     over.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn records_that_wait_for_their_control_stream_are_dealt_out_in_order() {
+    // How many each task has before the job is suspended, at least.
+    const HELD: u64 = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let run = |dir: &Path, cores: usize, over: &Arc<AtomicBool>, read: &Arc<Mutex<BTreeMap<usize, u64>>>| {
+        let env = environment(dir, cores);
+        let (over, read) = (Arc::clone(over), Arc::clone(read));
+        let numbers = env.parallel_iter(move |task, _| {
+            let (over, read) = (Arc::clone(&over), Arc::clone(&read));
+            (0..u64::MAX).map(move |n| (task, n)).take_while(move |(task, n)| {
+                let mut read = read.lock().unwrap();
+                if over.load(Ordering::Relaxed) {
+                    return read[task] >= *n;
+                }
+                read.insert(*task, *n);
+                drop(read);
+                std::thread::sleep(Duration::from_millis(1));
+                true
+            })
+        });
+        let [controls, records] = numbers.split();
+        let held = records.connect_after(controls, 0u64, |count, _| *count += 1);
+        let held = held.map(|(record, _)| record).chunks(1 << 20).collect::<Vec<_>>();
+        (env.start().unwrap(), held)
+    };
+    let (over, read) = (Arc::<AtomicBool>::default(), Arc::default());
+    let dir = folder.path().join("checkpoints");
+    let (job, _) = run(&dir, 4, &over, &read);
+    wait_until("they are not read", || {
+        let read = read.lock().unwrap();
+        read.len() == 4 && read.values().all(|n| *n > HELD)
+    });
+    let dir = suspended(job, &dir);
+    over.store(true, Ordering::Relaxed);
+    for cores in [2, 8, 3, 4] {
+        let (job, chunks) = run(&copy_of(&dir), cores, &over, &read);
+        job.wait().unwrap();
+        let mut of_tasks = BTreeMap::new();
+        let chunks: Vec<Vec<(usize, u64)>> = chunks.take().unwrap();
+        for (chunk, records) in chunks.iter().enumerate() {
+            let mut next = BTreeMap::new();
+            for (task, n) in records.iter().filter(|(_, n)| *n <= HELD) {
+                let next = next.entry(task).or_insert(0);
+                assert_eq!(n, next, "records of a task keep their order");
+                *next += 1;
+                assert_eq!(*of_tasks.entry(*task).or_insert(chunk), chunk, "and their task");
+            }
+        }
+        assert_eq!(of_tasks.len(), 4);
+        let used: BTreeSet<_> = of_tasks.values().collect();
+        assert_eq!(used.len(), cores.min(4), "{cores} tasks have them: {of_tasks:?}");
+    }
 }

@@ -50,6 +50,9 @@ pub(crate) enum Redistribution {
     First,
     /// The one of the same number, if there are as many tasks as there were; else the first.
     Own,
+    /// The one in the place of the task that has saved it: of the same number, if there are as many tasks as there were. What
+    /// a task has saved stays together, in order.
+    Dealt,
 }
 
 /// The states of the tasks of a job.
@@ -498,7 +501,8 @@ impl StateHandle {
             return Ok(());
         }
         let mut entries = snapshot.entries(&slot.id);
-        let as_many = snapshot.tasks(&slot.id) == *tasks;
+        let before = snapshot.tasks(&slot.id);
+        let as_many = before == *tasks;
         let restore = || {
             while let Some(saved) = entries.next().map_err(unreadable)? {
                 let is_for_me = match redistribution {
@@ -506,6 +510,7 @@ impl StateHandle {
                     Redistribution::United => true,
                     Redistribution::Own if as_many => saved.task == *task,
                     Redistribution::First | Redistribution::Own => *task == 0,
+                    Redistribution::Dealt => saved.task * tasks / before == *task,
                 };
                 if is_for_me {
                     take(saved).map_err(unreadable)??;

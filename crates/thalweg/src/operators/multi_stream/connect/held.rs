@@ -20,11 +20,12 @@ const SHARE: usize = 8;
 /// The hash of a record's key, of records that are in the task that owns it.
 pub(super) type HashOf<I> = Option<for<'r, 'a> fn(&'r <I as Record>::Of<'a>) -> u64>;
 
-/// The tasks that get records from a checkpoint.
+/// The tasks that get records from a checkpoint. Records without keys stay with those that their task had before and after them,
+/// since a task keeps their order.
 pub(super) fn redistributed<I: Record + ?Sized>(hash: HashOf<I>) -> Redistribution {
     match hash {
         Some(_) => Redistribution::ByKey,
-        None => Redistribution::Own,
+        None => Redistribution::Dealt,
     }
 }
 
