@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
-use thalweg::{Environment, ErrorKind, JobHandle};
+use thalweg::{Environment, ErrorKind, JobHandle, Result};
 
 /// An environment with a directory for checkpoints, of which none is taken by itself.
 fn environment(dir: &Path, cores: usize) -> Environment {
@@ -146,4 +146,106 @@ fn records_that_wait_for_their_control_stream_are_dealt_out_in_order() {
         let used: BTreeSet<_> = of_tasks.values().collect();
         assert_eq!(used.len(), cores.min(4), "{cores} tasks have them: {of_tasks:?}");
     }
+}
+
+/// Why a loop's job does not go on, or its numbers and how many rounds there were.
+fn after_rounds(
+    dir: &Path,
+    cores: usize,
+    rounds: &Arc<AtomicU64>,
+    over: &Arc<AtomicBool>,
+) -> (JobHandle, impl FnOnce() -> Result<(Vec<u64>, u64)> + use<>) {
+    let env = environment(dir, cores);
+    let (rounds, over) = (Arc::clone(rounds), Arc::clone(over));
+    let numbers = env.parallel_iter(|task, tasks| (task as u64..100).step_by(tasks));
+    let (outcome, left) = numbers
+        .iterate(u64::MAX, 0u64, |numbers, _| {
+            let numbered = numbers.scan(0u64, |seen, n| {
+                *seen += 1;
+                (*seen <= 100).then_some(n)
+            });
+            let [one, other] = numbered.stateful_map(0u64, |sum, n| (*sum += n, n).1).split();
+            one.zip_by_task(other).map(|(one, other)| {
+                assert_eq!(one, other);
+                one + 1
+            })
+        })
+        .fold(|(): &mut (), _| (), |(), ()| ())
+        .until(move |count, ()| {
+            *count += 1;
+            rounds.store(*count, Ordering::Relaxed);
+            over.load(Ordering::Relaxed)
+        });
+    let outcome = outcome.map(|outcome| outcome.state).collect_one();
+    let left = left.collect::<Vec<_>>();
+    let result = move || Ok((left.take()?, outcome.take()?.unwrap_or_default()));
+    (env.start().unwrap(), result)
+}
+
+#[test]
+fn what_is_remembered_for_a_round_only_is_restored_in_any_number_of_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rounds, over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+    let mut dir = folder.path().join("checkpoints");
+    let mut before = 0;
+    for cores in [3, 2, 1, 4] {
+        let (job, _) = after_rounds(&dir, cores, &rounds, &over);
+        wait_until("there are no rounds", || rounds.load(Ordering::Relaxed) > before + 3);
+        dir = suspended(job, &dir);
+        before = rounds.load(Ordering::Relaxed);
+    }
+    over.store(true, Ordering::Relaxed);
+    let (job, result) = after_rounds(&dir, 2, &rounds, &over);
+    job.wait().unwrap();
+    let (mut numbers, rounds) = result().unwrap();
+    numbers.sort_unstable();
+    assert!(rounds > before, "{rounds} rounds after {before}");
+    assert!(numbers.into_iter().eq(rounds..100 + rounds), "each number is in each round once");
+}
+
+/// Records from outside a loop, which come before its first round, are remembered for it.
+#[test]
+fn what_is_remembered_before_the_first_round_belongs_to_its_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = Arc::<AtomicBool>::default();
+    let (seen, given) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let start = |dir: &Path, cores: usize| {
+        let env = environment(dir, cores);
+        let (stop, seen) = (Arc::clone(&over), Arc::clone(&seen));
+        let given = Arc::clone(&given);
+        let wait = move |n: &u64| {
+            if stop.load(Ordering::Relaxed) {
+                return given.load(Ordering::Relaxed) >= *n;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            given.fetch_max(*n, Ordering::Relaxed);
+            true
+        };
+        let input = env.iter((0u64..).take_while(wait));
+        let outside = env.parallel_iter(|task, tasks| (task as u64..60).step_by(tasks));
+        let counts = input
+            .iterate(2, 0u64, |numbers, _| {
+                let all = numbers.map(|_| 0).shuffle().merge(outside.map(|_| 1));
+                all.stateful_map(0u64, move |count, n| {
+                    seen.fetch_add(n, Ordering::Relaxed);
+                    *count += n;
+                    n
+                })
+                .filter(|_| false)
+            })
+            .all_rounds();
+        counts.0.for_each(drop);
+        counts.1.for_each(drop);
+        env.start()
+    };
+    let dir = folder.path().join("checkpoints");
+    let job = start(&dir, 3).unwrap();
+    wait_until("no record comes", || seen.load(Ordering::Relaxed) == 60);
+    let dir = suspended(job, &dir);
+    let error = start(&dir, 2).err().expect("it is refused").to_string();
+    assert!(error.contains("there must be as many, and there are 2"), "{error}");
+    let job = start(&dir, 3).unwrap();
+    over.store(true, Ordering::Relaxed);
+    job.wait().unwrap();
+    assert_eq!(seen.load(Ordering::Relaxed), 60, "none of them comes again");
 }

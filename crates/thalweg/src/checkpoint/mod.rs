@@ -484,6 +484,13 @@ impl StateHandle {
         self.restore_each(|Saved { mut bytes, .. }| take(&mut bytes))
     }
 
+    /// The number of tasks that have saved the state, each some entries or none; 0 unless the job begins with a snapshot that
+    /// has it.
+    pub(crate) fn tasks_before(&self) -> usize {
+        let Some(Handle { all, slot, .. }) = &self.0 else { return 0 };
+        lock(&all.restored).as_ref().map_or(0, |snapshot| snapshot.tasks(&slot.id))
+    }
+
     fn restore_each(
         &self,
         mut take: impl FnMut(Saved<'_>) -> Result<Result<()>, DecodeError>,

@@ -4,7 +4,7 @@ use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::data::{Data, Portable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, PairInlet, RoundRobin};
-use crate::flow::{Event, Op, Pipe, Push, PushTwo};
+use crate::flow::{Depth, Event, Op, Pipe, Push, PushTwo};
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -202,22 +202,23 @@ where
 }
 
 /// Whether the pairs had ended in all tasks before the checkpoint, and there are other tasks now. With as many, each goes on
-/// as it would have.
+/// as it would have, and so do any if none had records that waited, in the body of a loop.
 ///
 /// # Errors
 ///
 /// If there were not as many tasks, and some had not ended.
 fn is_over(ended: &StateHandle, tasks: usize) -> Result<bool> {
-    let (mut before, mut all_ended) = (0, true);
+    let (mut found, mut all_ended) = (0, true);
     ended.restore(|ended: bool| {
-        before += 1;
+        found += 1;
         all_ended &= ended;
         Ok(())
     })?;
-    if before == 0 || before == tasks {
+    let before = ended.tasks_before();
+    if found == 0 || before == tasks {
         return Ok(false);
     }
-    if all_ended {
+    if all_ended && found == before {
         return Ok(true);
     }
     let what = format!(
@@ -243,7 +244,7 @@ pub struct ZipPush<I: Portable + ?Sized, J: Portable + ?Sized, T: Time, N> {
     second: Waiting<(J::Owned, T)>,
     /// Those that wait.
     saved: (StateHandle, StateHandle),
-    /// Whether the task had ended.
+    /// Whether the task had ended; nothing in the body of a loop, where it has no records.
     ended: StateHandle,
     /// Whether a stream has ended, or its records of this round have.
     over: [bool; 2],
@@ -280,7 +281,15 @@ where
     }
 
     fn save(&self, event: Event) {
-        self.ended.save(event, |out| out.add(&(event == Event::End)));
+        let is_in_loop = self.op.depth() > Depth::default();
+        // Between two rounds of a loop no record waits, and when it is over none is needed. Before the first round some may:
+        // those from outside.
+        let nothing = event == Event::End || (self.first.is_empty() && self.second.is_empty());
+        self.ended.save(event, |out| {
+            if !(is_in_loop && nothing) {
+                out.add(&(event == Event::End));
+            }
+        });
         save_waiting(&self.saved.0, event, &self.first);
         save_waiting(&self.saved.1, event, &self.second);
     }

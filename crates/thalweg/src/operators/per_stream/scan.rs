@@ -3,7 +3,7 @@
 use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::{ErrorKind, Result};
-use crate::flow::{Event, Pipe, Push, RoundScoped, RoundState, guard};
+use crate::flow::{Depth, Event, Pipe, Push, RoundScoped, RoundState, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -124,14 +124,22 @@ where
     {
         let (op, f) = (cx.op(self.op), Arc::clone(&self.f));
         let first = Scanned { state: lock(&self.init).clone(), enough: false };
-        let mut scoped = RoundScoped::new(op, first, next);
         let saved = cx.state::<TaskState<S>>(self.op, "state", Redistribution::United);
+        let is_in_loop = saved.is_on() && op.depth() > Depth::default();
+        let fresh = is_in_loop.then(|| encoded(&first.state));
+        let mut scoped = RoundScoped::new(op, first, next);
         restore(&saved, &mut scoped.state, (cx.task, cx.tasks))?;
-        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, saved, types: PhantomData })
+        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, saved, fresh, types: PhantomData })
     }
 }
 
-/// The state of a task, in a checkpoint.
+fn encoded(state: &impl Data) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    state.encode(&mut bytes);
+    bytes
+}
+
+/// The state of a task, in a checkpoint; in the body of a loop, none of a task that would begin with the initial one.
 #[derive(Data)]
 struct TaskState<S> {
     enough: bool,
@@ -149,19 +157,21 @@ fn restore<S: Data>(
     scanned: &mut Scanned<S>,
     (task, tasks): (usize, usize),
 ) -> Result<()> {
-    let (mut before, mut all_done, mut own) = (0, true, None);
+    let (mut found, mut all_done, mut own) = (0, true, None);
     saved.restore_by_task(|of_task, of: TaskState<S>| {
-        before += 1;
+        found += 1;
         all_done &= of.enough || of.ended;
         if of_task == task {
             own = Some(Scanned { state: of.state, enough: of.enough });
         }
         Ok(())
     })?;
+    let before = saved.tasks_before();
     match own {
-        _ if before == 0 => {}
+        _ if found == 0 => {}
         Some(own) if before == tasks => *scanned = own,
-        _ if all_done => scanned.enough = true,
+        None if before == tasks => {}
+        _ if all_done && found == before => scanned.enough = true,
         _ => {
             let what = format!(
                 "{OTHER_TASKS}: each of the {before} that it has had a state of its own, so there must be as many, and there \
@@ -192,6 +202,8 @@ pub struct ScanPush<I: ?Sized, S, F, O, N> {
     emitted: u64,
     scoped: RoundScoped<Scanned<S>, N>,
     saved: StateHandle,
+    /// In the body of a loop, the encoding of the state with which each round begins.
+    fresh: Option<Vec<u8>>,
     types: PhantomData<fn(&I) -> O>,
 }
 
@@ -205,6 +217,13 @@ impl<I: Record + ?Sized, S: Data + Clone, F: Send + Sync, O, N: Pipe> Pipe
     fn event(&mut self, event: Event) {
         self.saved.save(event, |out| {
             let Scanned { state, enough } = &self.scoped.state;
+            // Between two rounds of a loop, and when it is over, there is nothing to be remembered. Before the first round there
+            // may be: records from outside that were merged into the body.
+            if let Some(fresh) = &self.fresh {
+                if event == Event::End || (!enough && encoded(state) == *fresh) {
+                    return;
+                }
+            }
             out.add_by_key(0, |bytes| {
                 enough.encode(bytes);
                 (event == Event::End).encode(bytes);
