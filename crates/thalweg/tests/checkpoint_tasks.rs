@@ -98,7 +98,10 @@ fn records_that_wait_for_their_control_stream_are_dealt_out_in_order() {
     // How many each task has before the job is suspended, at least.
     const HELD: u64 = 3;
     let folder = tempfile::tempdir().unwrap();
-    let run = |dir: &Path, cores: usize, over: &Arc<AtomicBool>, read: &Arc<Mutex<BTreeMap<usize, u64>>>| {
+    let run = |dir: &Path,
+               cores: usize,
+               over: &Arc<AtomicBool>,
+               read: &Arc<Mutex<BTreeMap<usize, u64>>>| {
         let env = environment(dir, cores);
         let (over, read) = (Arc::clone(over), Arc::clone(read));
         let numbers = env.parallel_iter(move |task, _| {

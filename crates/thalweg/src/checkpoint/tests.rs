@@ -1,5 +1,7 @@
 //! Jobs that are interrupted, on one host and in an order drawn from a seed.
 
+mod progress;
+
 use super::*;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::exchange::key_group;

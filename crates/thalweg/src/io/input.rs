@@ -24,7 +24,7 @@ use crate::net::HostId;
 use crate::plan::TaskContext;
 use crate::stream::Produced;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -381,10 +381,30 @@ impl SplitQueue {
     }
 
     /// A task's share of the total bytes to read: all of them for the first task, since it is not known beforehand
-    /// which task reads what. `None` if no file reports its size.
+    /// which task reads what. What was read before the checkpoint that the job began with does not count, as in the bytes
+    /// that its tasks report. `None` if no file reports its size.
     fn total(&self, task: usize) -> Option<Total> {
-        let bytes: u64 = self.files().iter().map(|file| file.bytes).sum();
-        (bytes > 0).then_some(Total::Bytes(if task == 0 { bytes } else { 0 }))
+        let all: u64 = self.files().iter().map(|file| file.bytes).sum();
+        (all > 0).then(|| Total::Bytes(if task == 0 { self.left() } else { 0 }))
+    }
+
+    /// The bytes to read, of compressed files compressed: these are decompressed from their start, however much of them is
+    /// left.
+    fn left(&self) -> u64 {
+        let (mut left, mut compressed) = (0, BTreeSet::new());
+        let mut add = |split: &Split| match self.files().get(split.file) {
+            Some(file) if file.compression.is_splittable() => left += split.bytes(),
+            _ => drop(compressed.insert(split.file)),
+        };
+        match &self.order {
+            Order::Listed { splits, .. } => splits.iter().for_each(&mut add),
+            Order::Timed { pieces, of_others, .. } => {
+                lock(pieces).iter().flatten().for_each(&mut add);
+                lock(of_others).iter().flatten().for_each(&mut add);
+            }
+        }
+        let whole = compressed.iter().filter_map(|file| self.files().get(*file));
+        left + whole.map(|file| file.bytes).sum::<u64>()
     }
 }
 
@@ -619,6 +639,28 @@ mod tests {
         let queue = inputs.plan(&[HostId(0); 3], &untimed)?;
         let totals: Vec<_> = (0..3).map(|task| queue.total(task)).collect();
         assert_eq!(totals, [42, 0, 0].map(|bytes| Some(Total::Bytes(bytes))));
+        let timed = || {
+            let partitions = Partitions::default();
+            partitions.expect_watermarks();
+            Arc::new(partitions)
+        };
+        let read = |ranges| {
+            [(0, ranges), (2, vec![(8, 16)])].map(|(file, ranges)| {
+                let mut read = Consumed::default();
+                read.add_all(ranges);
+                (file, read)
+            })
+        };
+        for division in [Division::Files, Division::Ranges(Some(5))] {
+            for timed in [Arc::<Partitions>::default(), timed()] {
+                let inputs = Inputs::new(folder.path().into_paths(), division);
+                let mut queue = inputs.plan(&[HostId(0), HostId(1)], &timed)?;
+                queue.skip(&read(vec![(0, 3)]).into());
+                assert_eq!(queue.total(0), Some(Total::Bytes(42 - 3 - 8)), "{division:?}");
+                queue.skip(&read(vec![(0, 3), (3, 10)]).into());
+                assert_eq!(queue.total(0), Some(Total::Bytes(42 - 10 - 8)), "{division:?}");
+            }
+        }
         let nothing = Inputs::new(folder.path().join("b.txt").into_paths(), Division::Files);
         assert_eq!(nothing.plan(&[HostId(0)], &untimed)?.total(0), None);
         Ok(())

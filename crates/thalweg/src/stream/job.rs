@@ -231,6 +231,12 @@ impl JobHandle {
         self.running.runtime.drive_for(&self.running.launched.job, steps);
     }
 
+    /// What each task of this host has counted so far.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> Vec<crate::runtime::TaskCounts> {
+        self.running.launched.job.counted()
+    }
+
     /// The job's plan.
     pub fn plan(&self) -> &Plan {
         &self.running.launched.plan

@@ -54,8 +54,11 @@ mod tests {
     fn one_task_saves_at_each_barrier_and_the_last_at_its_end() {
         let copies = Copies::default();
         (0..3).for_each(|_| copies.add_task());
-        let mut saves = |event| copies.are_saved_by_this(event);
-        assert_eq!([1, 1, 1].map(|epoch| saves(Event::Barrier(Epoch(epoch)))), [true, false, false]);
+        let saves = |event| copies.are_saved_by_this(event);
+        assert_eq!(
+            [1, 1, 1].map(|epoch| saves(Event::Barrier(Epoch(epoch)))),
+            [true, false, false]
+        );
         assert_eq!([2, 3, 2].map(|epoch| saves(Event::Barrier(Epoch(epoch)))), [true, true, false]);
         assert!(!saves(Event::End), "two go on");
         assert_eq!([4, 4].map(|epoch| saves(Event::Barrier(Epoch(epoch)))), [true, false]);
