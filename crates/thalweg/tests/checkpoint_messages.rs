@@ -5,8 +5,12 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::io::Csv;
 use thalweg::operators::calls::Calls;
-use thalweg::{Environment, JobHandle};
+use thalweg::{Environment, ErrorKind, JobHandle};
+
+/// The operator about which nothing can be logged.
+const PANICS: &str = "rows that panic";
 
 /// Keeps what is logged, each with its level.
 struct Kept(Mutex<Vec<(log::Level, String)>>);
@@ -18,6 +22,8 @@ impl log::Log for Kept {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
+            let said = record.args().to_string();
+            assert!(!said.starts_with(PANICS), "the logger panics");
             self.0.lock().unwrap().push((record.level(), record.args().to_string()));
         }
     }
@@ -97,6 +103,26 @@ fn a_barrier_that_does_not_pass_is_reported() {
     let warned = said(log::Level::Warn, "has not passed for 5.00 s");
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert!(warned[0].starts_with("shuffle ("), "{}", warned[0]);
+}
+
+/// The program's logger is called on the thread that takes checkpoints.
+#[test]
+fn a_panic_of_the_thread_that_takes_checkpoints_ends_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.csv");
+    // The source cannot say where it is in a line of many rows.
+    let text: String = (0..100_000).map(|n| format!("{n}\r")).collect();
+    std::fs::write(&rows, text).unwrap();
+    let env = environment(&folder.path().join("checkpoints"));
+    let rows = Csv::new(rows).without_header().one_line_rows(true);
+    let slowly = |row: (u64,)| {
+        std::thread::sleep(Duration::from_micros(20));
+        row.0
+    };
+    env.csv::<(u64,)>(rows).name(PANICS).map(slowly).for_each(drop);
+    let error = env.run().expect_err("without that thread it would have no checkpoints");
+    assert_eq!(error.kind(), ErrorKind::Panic);
+    assert!(error.to_string().contains("the logger panics"), "{error}");
 }
 
 #[test]

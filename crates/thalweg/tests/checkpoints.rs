@@ -652,15 +652,6 @@ fn states_that_a_control_stream_changes_are_restored() {
 }
 
 #[test]
-fn printed_records_are_no_state() {
-    restored!(|env: &Environment| {
-        let [some, all] = env.range(0..200).split();
-        some.filter(|n| *n >= 200).print();
-        all
-    });
-}
-
-#[test]
 fn rows_of_csv_files_are_read_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

@@ -2,6 +2,12 @@
 //! started.
 #![cfg(target_os = "linux")]
 
+#[path = "killed/ended.rs"]
+mod ended;
+#[path = "killed/hosts.rs"]
+mod hosts;
+#[path = "killed/printed.rs"]
+mod printed;
 #[path = "killed/suspended.rs"]
 mod suspended;
 
@@ -42,6 +48,10 @@ fn program_of_a_test() {
     let job = match std::env::var("TEST_JOB").as_deref() {
         Ok("calls") => suspended::calls,
         Ok("loop") => job_with_a_loop,
+        Ok("ended") => ended::job,
+        Ok("refused") => hosts::refused,
+        Ok("late") => hosts::late,
+        Ok("print") => printed::job,
         _ => job,
     };
     if let Err(error) = job(Path::new(&folder), config, host) {
@@ -49,6 +59,9 @@ fn program_of_a_test() {
         std::process::exit(1);
     }
 }
+
+/// The interval of checkpoints, in milliseconds, in jobs that have none but their last.
+const NEVER: &str = "100000000";
 
 /// A window, and how often there is one, in microseconds.
 const WINDOW: (u64, u64) = (5000, 2000);
@@ -217,6 +230,17 @@ fn start_with<'a>(
     hosts: usize,
     variables: impl Fn(usize) -> Vec<(&'a str, &'a str)>,
 ) -> Vec<Child> {
+    start_to(folder, cores, hosts, variables, Stdio::null)
+}
+
+/// As [`start_with`], with this standard output of each host.
+fn start_to<'a>(
+    folder: &Path,
+    cores: usize,
+    hosts: usize,
+    variables: impl Fn(usize) -> Vec<(&'a str, &'a str)>,
+    output: impl Fn() -> Stdio,
+) -> Vec<Child> {
     let first = format!("127.0.0.1:{}", free_port());
     let host = |host: usize| {
         Command::new(std::env::current_exe().expect("this program"))
@@ -227,7 +251,7 @@ fn start_with<'a>(
             .env("TEST_HOST", host.to_string())
             .env("TEST_FIRST", &first)
             .envs(variables(host))
-            .stdout(Stdio::null())
+            .stdout(output())
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts")

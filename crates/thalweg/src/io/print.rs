@@ -142,6 +142,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Epoch;
     use crate::sync::{Mutex, lock};
     use crate::{Environment, Result};
     use std::sync::Arc;
@@ -182,6 +183,26 @@ mod tests {
         print(&paper, 0..50_000)?;
         let expected: String = (0..50_000).map(|n| format!("{n}\n")).collect();
         assert!(*lock(&paper.0) == expected.as_bytes());
+        Ok(())
+    }
+
+    #[test]
+    fn lines_are_printed_before_a_barrier_has_passed() -> Result<()> {
+        let paper = Paper(Arc::default(), usize::MAX);
+        let env = Environment::new();
+        let origin = Origin::here("print");
+        let printed = paper.clone();
+        env.iter(0..0u32).gather(origin).close(origin, Details::none(), move |cx, op| {
+            let paper = printed.clone();
+            let mut print = PrintPush::<u32, _>::new(cx.op(op), move || paper.clone());
+            Push::<u32, ()>::push(&mut print, 7, ());
+            assert!(lock(&printed.0).is_empty(), "one line is not worth a system call");
+            print.event(Event::Barrier(Epoch(1)));
+            assert_eq!(*lock(&printed.0), b"7\n");
+            Ok(print)
+        });
+        env.run()?;
+        assert_eq!(*lock(&paper.0), b"7\n", "it was there");
         Ok(())
     }
 

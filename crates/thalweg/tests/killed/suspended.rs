@@ -1,6 +1,6 @@
 //! Jobs that are suspended, and go on when they are run again.
 
-use super::{check_output, environment, failures, micros, newest, start_with, write_input};
+use super::{NEVER, check_output, environment, failures, micros, newest, start_with, write_input};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
@@ -15,9 +15,6 @@ use thalweg::{Environment, ErrorKind, JobHandle, Result};
 
 /// Longer than anything here takes, so that a hang fails.
 const LONG: Duration = Duration::from_secs(120);
-
-/// The interval of checkpoints, in milliseconds, in jobs that have none but those with which they are suspended.
-const NEVER: &str = "100000000";
 
 /// Runs a job, which is suspended after so many milliseconds if a variable says so; twice, which is the same as once.
 pub(super) fn run(env: &Environment) -> Result<()> {
