@@ -32,6 +32,8 @@ pub(crate) enum Settled {
 impl Head {
     /// Resumes the stage, so that it emits its pending output.
     pub(crate) fn settle<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) -> Settled {
+        // Taken before the stage is resumed: an operator that waits compares what it has seen with what is known then.
+        let known = turn.barrier_known();
         let flow = next.resume();
         if self.over {
             self.own_barrier_passed(next, turn);
@@ -41,7 +43,9 @@ impl Head {
             Flow::Busy => return Settled::Busy,
             flow @ (Flow::Blocked | Flow::Waiting | Flow::Paused) => {
                 turn.back_pressured |= matches!(flow, Flow::Blocked);
-                if flow == Flow::Paused {
+                // A barrier from another host may come before the order to send it. An operator that waits does not know of it
+                // then, and it may be held upstream of that operator.
+                if flow == Flow::Paused && self.barrier.is_some_and(|barrier| barrier <= known) {
                     self.barrier_passed(turn);
                 }
                 let now = turn.clock.now();
@@ -93,5 +97,56 @@ impl Head {
             return Poll::Later;
         }
         next.idle(turn.clock.now()).map_or(Poll::Wait, Poll::WaitUntil)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::flow::Signals;
+
+    /// Holds barriers, and an operator downstream waits for other tasks unless a barrier is known that it has not seen.
+    struct Holding<'a> {
+        signals: &'a Signals,
+        held: Option<Epoch>,
+        seen: Epoch,
+    }
+
+    impl Pipe for Holding<'_> {
+        fn next(&mut self) -> Option<&mut dyn Pipe> {
+            None
+        }
+
+        fn event(&mut self, event: Event) {
+            if let Event::Barrier(epoch) = event {
+                self.held = Some(epoch);
+            }
+        }
+
+        fn resume(&mut self) -> Flow {
+            if self.seen == self.signals.epoch() {
+                return Flow::Paused;
+            }
+            self.seen = self.held.take().unwrap_or(self.seen);
+            Flow::Busy
+        }
+    }
+
+    #[test]
+    fn a_barrier_that_comes_before_its_order_has_not_passed_where_a_task_waits() {
+        let (signals, clock) = (Signals::default(), Clock::system());
+        let mut stage = Holding { signals: &signals, held: None, seen: Epoch::default() };
+        let mut head = Head::default();
+        // It comes from another host.
+        head.send(Event::Barrier(Epoch(1)), &mut stage);
+        let mut passed = || {
+            let mut turn = Turn::new(&clock, 0, 1, &signals);
+            while let Settled::Busy = head.settle(&mut stage, &mut turn) {}
+            turn.passed
+        };
+        assert_eq!(passed(), None, "it is held, and the task waits");
+        signals.barrier_asked(Epoch(1), false);
+        assert_eq!(passed(), Some(Epoch(1)));
     }
 }

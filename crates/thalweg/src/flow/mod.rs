@@ -126,8 +126,8 @@ pub enum Flow {
     /// Some is left, and it waits for something else; the task will be woken, or runs at the time that `idle`
     /// returns.
     Waiting,
-    /// There is none, and no batch is to be pushed for now: an operator, which every barrier has passed that was sent, waits
-    /// for other tasks. The task will be woken, or runs at the time that `idle` returns.
+    /// There is none, and no batch is to be pushed for now: an operator, which every barrier has passed that this host knows of,
+    /// waits for other tasks. The task will be woken, or runs at the time that `idle` returns.
     Paused,
 }
 

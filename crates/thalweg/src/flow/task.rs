@@ -66,6 +66,11 @@ impl<'a> Turn<'a> {
         Self { clock, budget, until, signals, back_pressured: false, passed: None }
     }
 
+    /// The last barrier that this host has been requested to send.
+    pub(super) fn barrier_known(&self) -> Epoch {
+        self.signals.epoch()
+    }
+
     /// Takes one batch off the budget; returns whether there was one left. None is left after a long turn, so that
     /// slow closures do not starve other tasks, nor when the job is stopped.
     pub(crate) fn spend(&mut self) -> bool {
