@@ -12,6 +12,8 @@ pub(crate) enum Fault {
     LosesAPart,
     /// A barrier that passes in front of results of calls does not save their records.
     ForgetsCalls,
+    /// The file systems of checkpoints and of files that jobs write have no locks. It is none: jobs do without.
+    HasNoLocks,
 }
 
 /// Whether a fault is planted in this process.
@@ -37,10 +39,15 @@ mod tests {
     use super::*;
     use crate::Environment;
     use crate::check::check;
+    use crate::config::{CheckpointConfig, Config};
     use crate::operators::calls::Calls;
     use std::future::{Future, poll_fn};
+    use std::path::Path;
     use std::process::{Command, Output};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Poll;
+    use std::time::{Duration, Instant};
 
     /// Is over when it is polled again.
     fn later() -> impl Future<Output = ()> {
@@ -70,8 +77,12 @@ mod tests {
 
     /// Runs that test in a process of its own.
     fn run(variables: &[(&str, &str)]) -> Output {
+        run_test("a_job_whose_checkpoints_are_checked", variables)
+    }
+
+    fn run_test(name: &str, variables: &[(&str, &str)]) -> Output {
         let mut test = Command::new(std::env::current_exe().expect("this test is a program"));
-        test.args(["--exact", "fault::tests::a_job_whose_checkpoints_are_checked", "--nocapture"]);
+        test.args(["--exact", &format!("fault::tests::{name}"), "--nocapture"]);
         test.envs(variables.iter().copied()).env_remove("RUST_BACKTRACE");
         test.output().expect("the program starts")
     }
@@ -98,6 +109,76 @@ mod tests {
             assert!(repeated.contains(&format!("THALWEG_CHECK={number} ")), "{repeated}");
             let without = run(&[("THALWEG_CHECK", number)]);
             assert!(without.status.success(), "run {number} fails without {name} too");
+        }
+    }
+
+    /// Writes ten lines to a file, and ends when it is told to.
+    fn ten_lines(env: &Environment, file: &Path, over: &Arc<AtomicBool>) {
+        let over = Arc::clone(over);
+        let numbers = (0u64..).take_while(move |n| {
+            std::thread::sleep(Duration::from_millis(u64::from(*n >= 10)));
+            !over.load(Ordering::Relaxed)
+        });
+        env.iter(numbers).filter(|n| *n < 10).map(|n| n.to_string()).write_lines(file);
+    }
+
+    /// Two runs of a job with one directory, of which the first ends by itself at its next checkpoint, or takes none before its
+    /// end.
+    #[test]
+    fn two_runs_of_a_job() {
+        for interval in [5, 1_000_000] {
+            let folder = tempfile::tempdir().unwrap();
+            let (dir, file) = (folder.path().join("checkpoints"), folder.path().join("ten.txt"));
+            let [over, second_over] = [Arc::<AtomicBool>::default(), Arc::default()];
+            let mut config = Config::default();
+            let mut checkpoints = CheckpointConfig::new(&dir);
+            checkpoints.interval = Duration::from_millis(interval);
+            config.checkpoints = Some(checkpoints);
+            let env = Environment::with_config(config);
+            ten_lines(&env, &file, &over);
+            let first = env.start().unwrap();
+            let began = Instant::now();
+            let has_begun = || interval > 5 || dir.join("checkpoint-0000000002.state").exists();
+            while !has_begun() {
+                assert!(began.elapsed() < Duration::from_secs(60), "there are no checkpoints");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let env = Environment::checked(Config::default());
+            let opened = env.checkpoints_in(&dir);
+            if !is_planted(Fault::HasNoLocks) {
+                let error = opened.err().expect("the first has the lock").to_string();
+                assert!(error.contains("another job that runs"), "{error}");
+                over.store(true, Ordering::Relaxed);
+                first.wait().unwrap();
+                continue;
+            }
+            let opened = opened.unwrap();
+            ten_lines(&env, &file, &second_over);
+            let second = env.start_with(Some(&opened.checkpoints)).unwrap();
+            if interval > 5 {
+                over.store(true, Ordering::Relaxed);
+            }
+            while !first.is_over() {
+                assert!(began.elapsed() < Duration::from_secs(60), "the first does not end");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let error = first.wait().unwrap_err().to_string();
+            assert!(error.contains("another run of this job has begun"), "{error}");
+            assert!(!file.exists(), "it publishes nothing");
+            assert!(second.take_checkpoint(&opened).unwrap(), "the second goes on");
+            second_over.store(true, Ordering::Relaxed);
+            second.wait().unwrap();
+            let lines: String = (0..10).map(|n| format!("{n}\n")).collect();
+            assert_eq!(std::fs::read_to_string(file).unwrap(), lines);
+        }
+    }
+
+    #[test]
+    fn jobs_do_without_locks() {
+        for name in ["a_job_whose_checkpoints_are_checked", "two_runs_of_a_job"] {
+            let run = run_test(name, &[(VARIABLE, "HasNoLocks")]);
+            let said = String::from_utf8_lossy(&run.stderr);
+            assert!(run.status.success(), "{name}: {said}");
         }
     }
 }

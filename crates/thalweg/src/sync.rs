@@ -2,7 +2,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "the door to threads")]
 
+use crate::fault::{Fault, is_planted};
 use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::sync::TryLockError;
 use std::time::Duration;
 
@@ -29,6 +32,14 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Locks a file, unless another process has, or its file system has no locks.
+pub(crate) fn try_lock_file(file: &File) -> Result<(), fs::TryLockError> {
+    match is_planted(Fault::HasNoLocks) {
+        true => Err(fs::TryLockError::Error(ErrorKind::Unsupported.into())),
+        false => file.try_lock(),
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod compare;
 mod inspect;
+mod mark;
 mod snapshot;
 mod store;
 
@@ -76,6 +77,9 @@ pub(crate) trait Storage: Send + Sync {
 
     /// On another host than the first: stores its part of the last snapshot; `None` if it could not be saved.
     fn store_last_part(&self, taken: Result<Taken>) -> Option<Part>;
+
+    /// As [`Store::superseded`].
+    fn superseded(&self) -> Option<Error>;
 
     /// The number of the checkpoint that the job begins with; 0 if it begins with none.
     fn number(&self) -> u64;
@@ -338,6 +342,10 @@ impl AtEnd for Checkpoints {
             Ok(parts) => storage.store_last(self.take(Epoch::LAST), parts),
             Err(error) => storage.store_last(Err(error), Vec::new()),
         }
+    }
+
+    fn may_publish(&self) -> Result<()> {
+        self.storage.as_ref().and_then(|storage| storage.superseded()).map_or(Ok(()), Err)
     }
 }
 

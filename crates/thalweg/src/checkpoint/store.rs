@@ -9,15 +9,16 @@
 //! and the checkpoint has the list of the parts. So it counts once the first host has written it, and all parts are there.
 //!
 //! One job at a time uses a directory: it holds the lock (`flock`) of a file in it, which the kernel releases however the
-//! process ends.
+//! process ends. Where there are no locks, a run is ended by the next one ([`Mark`]).
 #![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
+use super::mark::Mark;
 use super::{Snapshot, advice};
 use crate::data::{Data, DecodeError, HASH_VERSION, decode_whole, hash_bytes};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::KEY_GROUPS;
 use crate::net::HostId;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock, try_lock_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -37,7 +38,7 @@ const SUFFIX: &str = ".state";
 /// How the names of the files begin that are parts; their names end as those of checkpoints.
 const PART: &str = "part-";
 /// How the names of files begin that are being written.
-const TEMPORARY: &str = ".checkpoint";
+pub(super) const TEMPORARY: &str = ".checkpoint";
 /// What the name of a file ends with that could not be read.
 const UNREADABLE: &str = ".unreadable";
 /// The file that is locked.
@@ -50,6 +51,8 @@ pub(crate) struct Store {
     dir: PathBuf,
     /// Locked, if the file system has locks; not by other hosts than the first.
     lock: Option<File>,
+    /// Of a run that writes checkpoints.
+    mark: Option<Mark>,
     /// A file whose name the first of several hosts sends to the others, which look for it.
     proof: Option<NamedTempFile>,
     /// On other hosts, what makes the names of their parts unlike those of other runs of the job, once it is known.
@@ -120,17 +123,28 @@ impl Store {
     ///
     /// If another job uses it.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
+        Self::open_as(dir, |_| Ok(None))
+    }
+
+    /// As [`open`](Self::open), by a run of a job, which supersedes those before it.
+    pub(crate) fn open_run(dir: &Path) -> Result<Self> {
+        Self::open_as(dir, |dir| Mark::next(dir).map(Some))
+    }
+
+    /// `mark` makes the mark of the run, before anything is removed that another one may have written.
+    fn open_as(dir: &Path, mark: impl FnOnce(&Path) -> Result<Option<Mark>>) -> Result<Self> {
         let failed = |cause| Error::io(dir, "use the directory of checkpoints", cause);
         let path = dir.join(LOCK);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(|cause| Error::io(&path, "open the lock of checkpoints", cause))?;
-        match lock.try_lock() {
+        match try_lock_file(&lock) {
             Ok(()) | Err(TryLockError::Error(_)) => {}
             Err(TryLockError::WouldBlock) => {
                 let what = "another job that runs has its checkpoints in this directory";
                 return Err(Error::new(ErrorKind::Io, what).at(Place::File(dir.to_owned())));
             }
         }
+        let mark = mark(dir)?;
         // A process that was killed while it wrote leaves its file.
         for name in names(dir).map_err(failed)? {
             if name.starts_with(TEMPORARY) {
@@ -138,12 +152,12 @@ impl Store {
             }
         }
         let parts = remove_other_parts(dir)?;
-        Ok(Self::of(dir, Some(lock), parts))
+        Ok(Self { mark, ..Self::of(dir, Some(lock), parts) })
     }
 
-    /// As [`open`](Self::open), by the first of several hosts.
+    /// As [`open_run`](Self::open_run), by the first of several hosts.
     pub(crate) fn open_first(dir: &Path) -> Result<Self> {
-        let mut store = Self::open(dir)?;
+        let mut store = Self::open_run(dir)?;
         let proof = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir);
         let failed = |cause| Error::io(dir, "use the directory of checkpoints", cause);
         store.proof = Some(proof.map_err(failed)?);
@@ -163,7 +177,12 @@ impl Store {
     fn of(dir: &Path, lock: Option<File>, parts: BTreeMap<u64, Vec<Part>>) -> Self {
         let (dir, parts) = (dir.to_owned(), Mutex::new(parts));
         let (run, written) = (OnceLock::new(), AtomicU64::new(0));
-        Self { dir, lock, proof: None, run, written, parts }
+        Self { dir, lock, mark: None, proof: None, run, written, parts }
+    }
+
+    /// As [`Mark::superseded`].
+    pub(crate) fn superseded(&self) -> Option<Error> {
+        self.mark.as_ref()?.superseded(&self.dir)
     }
 
     /// What the other hosts must [see](Self::check_proof) in the directory; of the first of several hosts.
@@ -361,9 +380,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If it cannot be written, or there is one with this number already.
+    /// If it cannot be written, there is one with this number already, or another run has begun.
     pub(crate) fn write(&self, number: u64, snapshot: &Snapshot, parts: Vec<Part>) -> Result<()> {
-        self.write_file(&self.path(number), snapshot, &parts)?;
+        let path = self.path(number);
+        self.write_file(&path, snapshot, &parts)?;
+        if let Some(superseded) = self.superseded() {
+            // The other run may have begun with an older one.
+            let _ = fs::remove_file(path);
+            return Err(superseded);
+        }
         if !parts.is_empty() {
             lock(&self.parts).insert(number, parts);
         }
@@ -409,6 +434,7 @@ impl Store {
         let mut pieces = [&*header, &content].into_iter().chain(entries);
         let written = pieces.try_for_each(|piece| file.write_all(piece));
         written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        self.superseded().map_or(Ok(()), Err)?;
         file.persist_noclobber(path).map_err(|error| failed(error.error))?;
         // Some file systems do not support this, and do not need it.
         let _ = File::open(&self.dir).and_then(|dir| dir.sync_all());
@@ -440,7 +466,7 @@ impl Store {
 }
 
 /// The names in a directory.
-fn names(dir: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {
         names.extend(entry?.file_name().into_string());
@@ -657,6 +683,24 @@ mod tests {
         assert_eq!(newest.number, 4, "the program of that version has its parts still");
         again.clear().unwrap();
         assert_eq!((parts(), again.newest().unwrap().is_none()), (0, true));
+    }
+
+    /// As where there are no locks: both are open.
+    #[test]
+    fn a_run_that_is_superseded_writes_no_checkpoint() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = || Store {
+            mark: Some(Mark::next(dir.path()).unwrap()),
+            ..Store::of(dir.path(), None, BTreeMap::new())
+        };
+        let first = run();
+        first.write(1, &snapshot(1), Vec::new()).unwrap();
+        let second = run();
+        let error = first.write(2, &snapshot(2), Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("another run of this job has begun"), "{error}");
+        assert_eq!(Store::numbers(dir.path()).unwrap(), [1]);
+        second.write(2, &snapshot(3), Vec::new()).unwrap();
+        assert_eq!(second.newest().unwrap().unwrap().snapshot, snapshot(3));
     }
 
     #[test]

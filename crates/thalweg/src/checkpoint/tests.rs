@@ -180,6 +180,10 @@ impl Storage for Ends {
         None
     }
 
+    fn superseded(&self) -> Option<Error> {
+        None
+    }
+
     fn number(&self) -> u64 {
         0
     }

@@ -88,6 +88,10 @@ pub(crate) trait AtEnd: Send + Sync {
     /// On the first host, the tasks of all hosts have ended, and no file has got its name. `reports` are those of the other
     /// hosts.
     fn before_publishing(&self, reports: Vec<Vec<u8>>);
+
+    /// On the first host, before it decides that the job ends well: whether the job may publish its outputs. It may not if another
+    /// run of it has begun.
+    fn may_publish(&self) -> Result<()>;
 }
 
 /// The other hosts of a job.
@@ -259,10 +263,10 @@ impl Signals {
     /// there was no failure.
     pub(crate) fn finish(&self) {
         self.prepare();
-        self.decide(Ok(()));
-        if self.is_done() && self.has_files() {
+        if !self.stopped() && self.has_files() {
             self.save_end(Vec::new());
         }
+        self.decide(self.may_publish());
         let published = self.publish_files();
         self.conclude(published);
     }
@@ -284,6 +288,11 @@ impl Signals {
         if let Some(call) = self.at_end.get().filter(|_| !self.draining()) {
             discard(catch(|| call.before_publishing(reports)).err());
         }
+    }
+
+    /// As [`AtEnd::may_publish`].
+    pub(crate) fn may_publish(&self) -> Result<()> {
+        self.at_end.get().map_or(Ok(()), |call| catch(|| call.may_publish()).and_then(|may| may))
     }
 
     /// Called when every task of this host has ended: does all work of the outputs that can fail.

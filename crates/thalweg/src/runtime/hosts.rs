@@ -350,7 +350,9 @@ impl JobHosts {
                 }
                 let counted = all.into_values().flat_map(|host| host.counted).collect();
                 let clocks = self.estimated();
-                self.decide(Ok(Prepared { files, counted, clocks, saved: None }));
+                let mut may = Ok(());
+                self.with_job(|job| may = job.signals().may_publish());
+                self.decide(may.map(|()| Prepared { files, counted, clocks, saved: None }));
             }
             JobMessage::Decided(outcome) => {
                 if !std::mem::replace(&mut lock(&self.state).decided, true) {

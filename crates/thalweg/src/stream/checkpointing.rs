@@ -124,7 +124,7 @@ impl Checkpointing {
         let dir = Store::directory(&config.dir)?;
         let host = hosts.me();
         let store = match host {
-            _ if hosts.count() == 1 => Store::open(&dir)?,
+            _ if hosts.count() == 1 => Store::open_run(&dir)?,
             HostId::FIRST => Store::open_first(&dir)?,
             _ => Store::join(&dir),
         };
@@ -181,6 +181,7 @@ impl Checkpointing {
             let store = &self.writer.store;
             if self.writer.host == HostId::FIRST
                 && job.has_succeeded()
+                && store.superseded().is_none()
                 && let Err(error) = store.clear()
             {
                 warnings.of_checkpoint(&format!(
@@ -212,7 +213,10 @@ impl Checkpointing {
             match self.take(job, false, &mut lateness, warnings) {
                 Ok(true) => failure.over(warnings),
                 Ok(false) => break,
-                Err(error) => failure.report(&error, warnings),
+                Err(error) => match self.writer.store.superseded() {
+                    Some(superseded) => return job.launched().job.fail(superseded),
+                    None => failure.report(&error, warnings),
+                },
             }
             next = job.now().saturating_add(nanos(self.interval));
         }
@@ -456,6 +460,10 @@ impl Storage for Writer {
     fn store_last_part(&self, taken: Result<Taken>) -> Option<Part> {
         let part = taken.and_then(|taken| self.write_part(taken));
         part.inspect_err(|error| self.warnings.of_checkpoint(&error.to_string())).ok()
+    }
+
+    fn superseded(&self) -> Option<Error> {
+        self.store.superseded()
     }
 
     fn number(&self) -> u64 {

@@ -22,7 +22,7 @@
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::Op;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, lock, try_lock_file};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl NewFile {
             }
             Err(cause) => return Err(failed(cause)),
         };
-        match file.try_lock() {
+        match try_lock_file(&file) {
             Ok(()) | Err(TryLockError::Error(_)) => {}
             Err(TryLockError::WouldBlock) => return refuse("another job writes it".to_owned()),
         }
@@ -377,7 +377,7 @@ fn hidden_prefix(target: &Path) -> String {
 
 /// Locks a new hidden file and returns whether it still exists.
 fn keep(file: &File, hidden: &Path) -> io::Result<bool> {
-    match file.try_lock() {
+    match try_lock_file(file) {
         Ok(()) => hidden.try_exists(),
         // A sink that removes left-overs holds the lock until the file is removed.
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -405,7 +405,7 @@ pub(super) fn sweep_unlocked(dir: &Path, is_meant: impl Fn(&str) -> bool) {
         // For writing, since NFS grants no lock otherwise.
         let path = entry.path();
         let Ok(file) = OpenOptions::new().write(true).open(&path) else { continue };
-        if file.try_lock().is_ok() {
+        if try_lock_file(&file).is_ok() {
             let _ = fs::remove_file(&path);
         }
     }
