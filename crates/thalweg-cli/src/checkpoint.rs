@@ -34,7 +34,7 @@ enum Command {
         #[arg(long, value_name = "N")]
         number: Option<u64>,
     },
-    /// Read every checkpoint and compare its digest; the exit status is 1 if one cannot be read
+    /// Read every checkpoint, with what operators have on disk, and compare all digests; the exit status is 1 if one cannot be read
     Verify(Directory),
     /// Remove checkpoints; a job that goes on without them begins anew
     Rm {
@@ -110,7 +110,7 @@ fn list(Directory { dir }: &Directory) -> Result<Vec<CheckpointFile>> {
 fn verify(dir: &Directory) -> Result<(String, u8)> {
     let (mut text, mut status) = (String::new(), 0);
     for CheckpointFile { number, path, .. } in list(dir)? {
-        match CheckpointDir::open(&dir.dir)?.read(number) {
+        match CheckpointDir::open(&dir.dir)?.verify(number) {
             Ok(states) => {
                 let entries: u64 = states.iter().map(|state| state.entries).sum();
                 writeln!(

@@ -85,8 +85,11 @@ impl Interrupted {
         &self,
         job: &impl Fn(&Environment) -> S,
     ) -> Result<Option<Resumed<S::Record>>, String> {
+        // Of what operators have on disk.
+        let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
         let begin = |config: &Config, restored| {
-            begin(job, &Environment::checked(config.clone()), &Checkpoints::new(restored, None))
+            let checkpoints = Checkpoints::with_files_in(dir.path(), restored);
+            begin(job, &Environment::checked(config.clone()), &checkpoints)
         };
         let first = match begin(&self.first, None) {
             Err(error) if has_none(&error) => return Ok(None),
@@ -100,7 +103,10 @@ impl Interrupted {
         first.cancel();
         let ended = first.wait();
         let (snapshot, is_interrupted) = match (taken, ended) {
-            (Ok(Some(Taken { snapshot, .. })), ended) => (snapshot, ended.is_err()),
+            (Ok(Some(Taken { snapshot, syncs, .. })), ended) => {
+                syncs.into_iter().try_for_each(|sync| sync()).map_err(failed)?;
+                (snapshot, ended.is_err())
+            }
             // An operator could not save what it has on disk.
             (Err(_), Err(error)) if error.kind() == ErrorKind::Cancelled => return Ok(None),
             (_, ended) => return ended.map(|_| None).map_err(failed),

@@ -199,12 +199,16 @@ impl Checkpoints {
     }
 }
 
-/// The entries of a state that can be read, and their bytes.
+/// The entries of a state that can be read, the records in its files, and the bytes of both.
 fn sum_up(snapshot: &Snapshot, id: &StateId) -> (u64, u64) {
     let (mut all, mut size, mut entries) = (0, 0, snapshot.entries(id));
     while let Ok(Some(Saved { bytes, .. })) = entries.next() {
         all += 1;
         size += bytes.len() as u64;
+    }
+    for (_, file) in snapshot.files(id) {
+        all += file.records;
+        size += file.bytes;
     }
     (all, size)
 }

@@ -3,6 +3,8 @@
 use super::Store;
 use super::snapshot::Saved;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::state::check_blocks;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -29,7 +31,8 @@ pub struct CheckpointFile {
     pub number: u64,
     /// The file.
     pub path: PathBuf,
-    /// Its length; of a job on several hosts, with the parts of the other hosts.
+    /// Its length; of a job on several hosts, with the parts of the other hosts. What operators have on disk is counted too: its
+    /// files belong to several checkpoints, and count for each of them.
     pub bytes: u64,
     /// When it was written, if the file system knows.
     pub written: Option<SystemTime>,
@@ -46,11 +49,12 @@ pub struct StateSummary {
     pub schema: String,
     /// How many tasks have saved it.
     pub tasks: usize,
-    /// How many entries all tasks have saved: keys, for most operators that have keys.
+    /// How many entries all tasks have saved: keys, for most operators that have keys. Records that the operator has on disk
+    /// count too.
     pub entries: u64,
-    /// The bytes of all entries.
+    /// The bytes of all entries, and of the files of what is on disk.
     pub bytes: u64,
-    /// The bytes of the largest.
+    /// The bytes of the largest that is not on disk.
     pub largest: u64,
 }
 
@@ -72,7 +76,7 @@ impl CheckpointDir {
     /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<CheckpointFile>> {
         let numbers = Store::numbers(&self.0)?;
-        let has_parts = Store::has_parts(&self.0)?;
+        let has_others = Store::has_others(&self.0)?;
         let file = |number| {
             let path = Store::path_of(&self.0, number);
             // One that is removed meanwhile is not there.
@@ -80,13 +84,14 @@ impl CheckpointDir {
                 Ok(found) => found?,
                 Err(error) => return Some(Err(error)),
             };
-            let bytes = bytes + if has_parts { Store::bytes_of_parts(&path) } else { 0 };
+            let bytes = bytes + if has_others { Store::bytes_of_others(&path) } else { 0 };
             Some(Ok(CheckpointFile { number, path, bytes, written }))
         };
         numbers.into_iter().filter_map(file).collect()
     }
 
-    /// Reads a checkpoint, compares its digest, and says what is in it, by operator and state.
+    /// Reads a checkpoint, compares its digest, and says what is in it, by operator and state. Of what operators have on disk,
+    /// only the lengths of the files are compared: see [`verify`](Self::verify).
     ///
     /// # Errors
     ///
@@ -115,9 +120,28 @@ impl CheckpointDir {
                 summary.bytes += bytes.len() as u64;
                 summary.largest = summary.largest.max(bytes.len() as u64);
             }
+            for (_, file) in snapshot.files(id) {
+                summary.entries += file.records;
+                summary.bytes += file.bytes;
+            }
             all.push(summary);
         }
         Ok(all)
+    }
+
+    /// As [`read`](Self::read), and reads all that operators have on disk, to compare its checksums.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), also if a file of spilled records was altered.
+    pub fn verify(&self, number: u64) -> Result<Vec<StateSummary>> {
+        let snapshot = Store::read_file(&Store::path_of(&self.0, number))?;
+        let files: BTreeMap<_, _> =
+            snapshot.all_files().map(|file| ((&file.name, file.bytes), file.records)).collect();
+        for ((name, bytes), records) in files {
+            check_blocks(&self.0.join(name), bytes, records)?;
+        }
+        self.read(number)
     }
 
     /// Removes a checkpoint.

@@ -13,6 +13,7 @@
 //! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
 
 mod compare;
+mod files;
 mod inspect;
 mod mark;
 mod snapshot;
@@ -21,17 +22,20 @@ mod store;
 pub use compare::{PlanComparison, StateComparison, StateFate};
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
+pub(crate) use files::SavedFile;
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::{Part, Store, Stored};
 
 use crate::clock::Clock;
 use crate::data::{Data, DecodeError, hash_bytes, of_ours};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::owner_of_group;
+use crate::exchange::{hashes_of, owner_of_group};
 use crate::flow::{AtEnd, Epoch, Event, Op};
+use crate::state::{HashRange, SpillPrefix};
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
+use files::{FileEntry, SavedFiles};
 use snapshot::{Entries, Saved, Spare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -56,6 +60,18 @@ pub(crate) enum Redistribution {
     Dealt,
 }
 
+impl Redistribution {
+    /// Whether a task, of so many, gets what one of `before` tasks has saved, where that does not depend on keys.
+    fn gives(self, saved_by: usize, before: usize, (task, tasks): (usize, usize)) -> bool {
+        match self {
+            Self::ByKey | Self::United => true,
+            Self::Own if before == tasks => saved_by == task,
+            Self::First | Self::Own => task == 0,
+            Self::Dealt => saved_by * tasks / before == task,
+        }
+    }
+}
+
 /// The states of the tasks of a job.
 pub(crate) struct Checkpoints {
     /// What the job begins with, until its tasks are made.
@@ -65,6 +81,8 @@ pub(crate) struct Checkpoints {
     clock: OnceLock<Clock>,
     /// Where they are stored.
     dir: Option<PathBuf>,
+    /// Where spill files are copied.
+    files: Option<Arc<SavedFiles>>,
     storage: Option<Arc<dyn Storage>>,
     /// Of tasks that are made to be compared with a snapshot, and never run.
     trial: Option<Mutex<Trial>>,
@@ -121,28 +139,43 @@ pub(crate) struct Taken {
 
 impl Checkpoints {
     /// Those of a job that begins with a snapshot, or with nothing.
+    #[cfg(test)]
     pub(crate) fn new(restored: Option<Snapshot>, storage: Option<Arc<dyn Storage>>) -> Arc<Self> {
         Self::of_directory(None, restored, storage)
     }
 
-    /// As [`new`](Self::new), of a job whose checkpoints are in a directory.
+    /// Those of a job that begins with a snapshot, or with nothing, and whose checkpoints are in a directory.
     pub(crate) fn of_directory(
         dir: Option<&Path>,
         restored: Option<Snapshot>,
         storage: Option<Arc<dyn Storage>>,
     ) -> Arc<Self> {
+        Arc::new(Self { dir: dir.map(Path::to_owned), ..Self::in_memory(dir, restored, storage) })
+    }
+
+    /// Those of a job whose snapshots are kept in memory, but for what its operators have on disk, which is copied to a
+    /// directory; for tests of jobs.
+    pub(crate) fn with_files_in(dir: &Path, restored: Option<Snapshot>) -> Arc<Self> {
+        Arc::new(Self::in_memory(Some(dir), restored, None))
+    }
+
+    fn in_memory(
+        files: Option<&Path>,
+        restored: Option<Snapshot>,
+        storage: Option<Arc<dyn Storage>>,
+    ) -> Self {
         let restored = Mutex::new(restored.map(Arc::new));
-        let dir = dir.map(Path::to_owned);
+        let files = files.map(|dir| Arc::new(SavedFiles::new(dir)));
         let (slots, clock) = (Mutex::default(), OnceLock::new());
-        Arc::new(Self { restored, slots, clock, dir, storage, trial: None })
+        Self { restored, slots, clock, dir: None, files, storage, trial: None }
     }
 
     /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.
     pub(crate) fn trial(dir: &Path, snapshot: Snapshot) -> Arc<Self> {
-        let restored = Mutex::new(Some(Arc::new(snapshot)));
-        let (slots, clock) = (Mutex::default(), OnceLock::new());
-        let dir = Some(dir.to_owned());
-        Arc::new(Self { restored, slots, clock, dir, storage: None, trial: Some(Mutex::default()) })
+        let trial = Some(Mutex::default());
+        let dir = Some(dir);
+        let all = Self::in_memory(dir, Some(snapshot), None);
+        Arc::new(Self { dir: dir.map(Path::to_owned), trial, ..all })
     }
 
     /// Whether tasks are made only to be compared with a snapshot.
@@ -289,19 +322,26 @@ impl Checkpoints {
         }
     }
 
-    /// What all tasks have saved at a barrier that has passed them. What they have saved at earlier ones is dropped.
+    /// The states that are not needed at a barrier, as tasks of this host know.
+    pub(crate) fn superseded(&self, epoch: Epoch) -> BTreeSet<StateId> {
+        let slots = lock(&self.slots);
+        let ended = slots.iter().filter(|slot| slot.is_at_end(epoch));
+        ended.filter_map(|slot| slot.supersedes.get().cloned()).collect()
+    }
+
+    /// What all tasks have saved at a barrier that has passed them. What they have saved at earlier ones is dropped, and so is
+    /// what is superseded, as tasks of another host know.
     ///
     /// # Errors
     ///
     /// If a task could not save its state, or has not.
-    pub(crate) fn take(&self, epoch: Epoch) -> Result<Taken> {
+    pub(crate) fn take(&self, epoch: Epoch, superseded: BTreeSet<StateId>) -> Result<Taken> {
         let mut taken =
             Taken { snapshot: Snapshot::default(), syncs: Vec::new(), commits: Vec::new() };
         taken.snapshot.clock = self.clock.get().map(Clock::read).unwrap_or_default();
         let mut refused = None;
+        let superseded = &superseded | &self.superseded(epoch);
         let slots = lock(&self.slots);
-        let ended = slots.iter().filter(|slot| slot.is_at_end(epoch));
-        let superseded: BTreeSet<_> = ended.filter_map(|slot| slot.supersedes.get()).collect();
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in slots.iter() {
             if superseded.contains(&slot.id) {
@@ -309,16 +349,38 @@ impl Checkpoints {
                 if epoch < Epoch::LAST {
                     slot.forget();
                 }
-                taken.snapshot.add(&slot.id, &slot.schema, Entries::default());
+                taken.snapshot.add(&slot.id, &slot.schema, Entries::default(), Vec::new());
                 continue;
             }
             let saved = slot.take(epoch, &mut taken.syncs, &mut taken.commits);
             match saved {
-                Ok(entries) => taken.snapshot.add(&slot.id, &slot.schema, entries),
+                Ok((entries, files)) => taken.snapshot.add(&slot.id, &slot.schema, entries, files),
                 Err(error) => drop(refused.get_or_insert(error)),
             }
         }
         refused.map_or(Ok(taken), Err)
+    }
+}
+
+impl Checkpoints {
+    /// What all tasks of this host have saved at their end. Tasks of other hosts may know that some of it is superseded; then it
+    /// is dropped when it is restored.
+    fn take_last(&self) -> Result<Taken> {
+        self.take(Epoch::LAST, BTreeSet::new())
+    }
+
+    /// There is no further checkpoint, for which the files of operators would be needed.
+    fn release_files(&self) {
+        for slot in lock(&self.slots).iter() {
+            for saving in lock(&slot.saved).values_mut().flatten() {
+                saving.spilled.iter_mut().for_each(|(_, prefix)| *prefix = None);
+            }
+        }
+    }
+
+    /// Whether a file of spilled records is one that tasks of this host have saved.
+    pub(crate) fn has_copied(&self, name: &str) -> bool {
+        self.files.as_ref().is_some_and(|files| files.has_named(name))
     }
 }
 
@@ -332,16 +394,19 @@ fn advice(dir: &Path) -> String {
 
 impl AtEnd for Checkpoints {
     fn ended_here(&self) -> Option<Vec<u8>> {
-        Some(self.storage.as_ref()?.store_last_part(self.take(Epoch::LAST))?.report())
+        let part = self.storage.as_ref()?.store_last_part(self.take_last());
+        self.release_files();
+        Some(part?.report())
     }
 
     fn before_publishing(&self, reports: Vec<Vec<u8>>) {
         let Some(storage) = &self.storage else { return };
         let parts: Result<Vec<_>> = reports.iter().map(|report| Part::read(report)).collect();
         match parts {
-            Ok(parts) => storage.store_last(self.take(Epoch::LAST), parts),
+            Ok(parts) => storage.store_last(self.take_last(), parts),
             Err(error) => storage.store_last(Err(error), Vec::new()),
         }
+        self.release_files();
     }
 
     fn may_publish(&self) -> Result<()> {
@@ -356,9 +421,12 @@ impl Slot {
         saved.contains_key(&Epoch::LAST) && (epoch == Epoch::LAST || !saved.contains_key(&epoch))
     }
 
-    /// What was saved is not needed any more.
+    /// What was saved at the end is not needed any more, at any barrier.
     fn forget(&self) {
-        lock(&self.saved).clear();
+        let mut saved = lock(&self.saved);
+        saved.clear();
+        // Where it is not known at the end of all tasks that it is superseded, nothing of it counts.
+        saved.insert(Epoch::LAST, Ok(Saving::default()));
     }
 
     /// What was saved at a barrier. What was saved at earlier ones is dropped.
@@ -367,7 +435,7 @@ impl Slot {
         epoch: Epoch,
         syncs: &mut Vec<Aside>,
         commits: &mut Vec<Aside>,
-    ) -> Result<Entries> {
+    ) -> Result<(Entries, Vec<FileEntry>)> {
         let mut saved = lock(&self.saved);
         // At the end, what was saved at a barrier may still be needed: tasks of other hosts have not ended at it.
         if epoch < Epoch::LAST {
@@ -383,16 +451,18 @@ impl Slot {
             Some(Ok(mut saving)) => {
                 syncs.append(&mut saving.syncs);
                 commits.append(&mut saving.commits);
-                return Ok(saving.entries);
+                let files = saving.copied(syncs);
+                return Ok((saving.entries, files));
             }
             Some(Err(why)) => return refused(ErrorKind::Plan, why),
             None => {}
         }
-        match saved.get(&Epoch::LAST) {
+        match saved.get_mut(&Epoch::LAST) {
             Some(Ok(saving)) => {
                 syncs.extend_from_slice(&saving.syncs);
                 commits.extend_from_slice(&saving.commits);
-                Ok(saving.entries.clone())
+                let files = saving.copied(syncs);
+                Ok((saving.entries.clone(), files))
             }
             Some(Err(why)) => refused(ErrorKind::Plan, why.clone()),
             None => {
@@ -453,15 +523,18 @@ impl StateHandle {
     /// Saves the state, if this event is a barrier or the end, and the job has checkpoints. Called before the operator passes
     /// the event on, and when everything that it sends before the event has been sent.
     pub(crate) fn save(&self, event: Event, write: impl FnOnce(&mut Saving)) {
-        let Some(Handle { slot, .. }) = &self.0 else { return };
+        let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else { return };
         let epoch = match event {
             Event::Barrier(epoch) => epoch,
             Event::End => Epoch::LAST,
             Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => return,
         };
         let entries = Entries::begin(&slot.spare);
-        let (syncs, commits) = (Vec::new(), Vec::new());
-        let mut saving = Saving { entries, syncs, commits, refused: None };
+        let hashes = match redistribution {
+            Redistribution::ByKey => hashes_of(*task, *tasks),
+            _ => files::ALL,
+        };
+        let mut saving = Saving { entries, files: all.files.clone(), hashes, ..Saving::default() };
         write(&mut saving);
         let saved = match saving.refused.take() {
             None => Ok(saving),
@@ -503,37 +576,62 @@ impl StateHandle {
         &self,
         mut take: impl FnMut(Saved<'_>) -> Result<Result<()>, DecodeError>,
     ) -> Result<()> {
-        let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else {
-            return Ok(());
-        };
-        let Some(snapshot) = lock(&all.restored).clone() else { return Ok(()) };
-        let unreadable = |error: DecodeError| {
-            let what = format!("{} of the checkpoint cannot be read: {error}", slot.id);
-            Error::new(ErrorKind::Input, what)
-        };
-        if snapshot.schema(&slot.id) != Some(&slot.schema) {
-            // The job is refused when all its tasks are made.
-            return Ok(());
-        }
-        let mut entries = snapshot.entries(&slot.id);
-        let before = snapshot.tasks(&slot.id);
-        let as_many = before == *tasks;
-        let restore = || {
+        self.restore_from(|snapshot, Handle { slot, task, tasks, redistribution, .. }| {
+            let unreadable = |error: DecodeError| {
+                let what = format!("{} of the checkpoint cannot be read: {error}", slot.id);
+                Error::new(ErrorKind::Input, what)
+            };
+            let mut entries = snapshot.entries(&slot.id);
+            let before = snapshot.tasks(&slot.id);
             while let Some(saved) = entries.next().map_err(unreadable)? {
                 let is_for_me = match redistribution {
                     Redistribution::ByKey => owner_of_group(saved.group, *tasks) == *task,
-                    Redistribution::United => true,
-                    Redistribution::Own if as_many => saved.task == *task,
-                    Redistribution::First | Redistribution::Own => *task == 0,
-                    Redistribution::Dealt => saved.task * tasks / before == *task,
+                    other => other.gives(saved.task, before, (*task, *tasks)),
                 };
                 if is_for_me {
                     take(saved).map_err(unreadable)??;
                 }
             }
             Ok(())
-        };
-        let restored = of_ours(restore);
+        })
+    }
+
+    /// Gives the files to this task that it begins with, in the order in which each task has saved them.
+    ///
+    /// # Errors
+    ///
+    /// Those of `take`.
+    pub(crate) fn restore_files(
+        &self,
+        mut take: impl FnMut(SavedFile<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.restore_from(|snapshot, Handle { all, slot, task, tasks, redistribution }| {
+            let Some(home) = &all.files else { return Ok(()) };
+            let before = snapshot.tasks(&slot.id);
+            for (of, entry) in snapshot.files(&slot.id) {
+                let hashes = match redistribution {
+                    Redistribution::ByKey => hashes_of(*task, *tasks),
+                    other if other.gives(of, before, (*task, *tasks)) => files::ALL,
+                    _ => continue,
+                };
+                if let Some(file) = entry.for_hashes(hashes, &home.dir) {
+                    take(file)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Restores this state from the snapshot that the job begins with, if it does.
+    fn restore_from(&self, restore: impl FnOnce(&Snapshot, &Handle) -> Result<()>) -> Result<()> {
+        let Some(handle) = &self.0 else { return Ok(()) };
+        let Handle { all, slot, .. } = handle;
+        let Some(snapshot) = lock(&all.restored).clone() else { return Ok(()) };
+        if snapshot.schema(&slot.id) != Some(&slot.schema) {
+            // The job is refused when all its tasks are made.
+            return Ok(());
+        }
+        let restored = of_ours(|| restore(&snapshot, handle));
         match restored.map_err(|error: Error| error.in_operator(&*slot.name)) {
             Err(error) if all.is_trial() => {
                 all.refuse(error);
@@ -545,8 +643,15 @@ impl StateHandle {
 }
 
 /// A state that is being saved.
+#[derive(Default)]
 pub(crate) struct Saving {
     entries: Entries,
+    /// Where files are copied.
+    files: Option<Arc<SavedFiles>>,
+    /// The hashes of the keys that the task owns.
+    hashes: HashRange,
+    /// Files that hold a part of the state, and what is to be copied of them until that is done.
+    spilled: Vec<(FileEntry, Option<SpillPrefix>)>,
     syncs: Vec<Aside>,
     commits: Vec<Aside>,
     refused: Option<String>,
@@ -578,6 +683,18 @@ impl Saving {
         commit: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) {
         self.commits.push(Arc::new(commit));
+    }
+
+    /// The files, and adds to `syncs` what is still to be copied.
+    fn copied(&mut self, syncs: &mut Vec<Aside>) -> Vec<FileEntry> {
+        for (_, prefix) in &mut self.spilled {
+            // What was copied at an earlier barrier needs the file of the operator no more.
+            *prefix = prefix.take().filter(|prefix| !prefix.is_copied());
+            if let (Some(prefix), Some(files)) = (prefix.clone(), self.files.clone()) {
+                syncs.push(Arc::new(move || prefix.copy_into(&files.dir)));
+            }
+        }
+        self.spilled.iter().map(|(entry, _)| entry.clone()).collect()
     }
 
     /// The state cannot be saved now, for this reason: there is no snapshot at this barrier.

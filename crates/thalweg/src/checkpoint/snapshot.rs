@@ -1,5 +1,6 @@
 //! What all tasks of a job have saved at one barrier.
 
+use super::files::FileEntry;
 use crate::clock::Reading;
 use crate::data::{Data, DecodeError, hash_bytes};
 use crate::exchange::key_group;
@@ -10,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Names a state of an operator, in every run of a program.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Data)]
 pub(crate) struct StateId {
     /// The operator: as [`State::id`](crate::plan::State::id).
     pub(crate) operator: String,
@@ -38,6 +39,8 @@ struct State {
     schema: String,
     /// Of each task.
     entries: Vec<Entries>,
+    /// Of each task: the files that it refers to.
+    files: Vec<Vec<FileEntry>>,
 }
 
 /// Entries of a state: of each its key group, in two bytes, the length of its encoding, in one byte or, from [`LONG`] on, in that
@@ -163,18 +166,26 @@ impl<'a> EntryReader<'a> {
 
 impl Snapshot {
     /// Adds what a task has saved.
-    pub(super) fn add(&mut self, id: &StateId, schema: &str, entries: Entries) {
+    pub(super) fn add(
+        &mut self,
+        id: &StateId,
+        schema: &str,
+        entries: Entries,
+        files: Vec<FileEntry>,
+    ) {
         let state = self.states.entry(id.clone()).or_default();
         schema.clone_into(&mut state.schema);
         state.entries.push(entries);
+        state.files.push(files);
     }
 
     /// Adds what tasks of another host have saved at the same barrier.
     pub(super) fn append(&mut self, part: Self) {
-        for (id, State { schema, mut entries }) in part.states {
+        for (id, State { schema, mut entries, mut files }) in part.states {
             let state = self.states.entry(id).or_default();
             state.schema = schema;
             state.entries.append(&mut entries);
+            state.files.append(&mut files);
         }
     }
 
@@ -199,18 +210,32 @@ impl Snapshot {
         EntryReader { rest: &[], others, tasks: others.len() }
     }
 
-    /// Its bytes: what is in it, with the length and a digest of each task's entries of a state, and those entries.
+    /// The files that a state refers to, each with the task that has saved it.
+    pub(super) fn files(&self, id: &StateId) -> impl Iterator<Item = (usize, &FileEntry)> {
+        let of_tasks =
+            self.states.get(id).into_iter().flat_map(|state| state.files.iter().enumerate());
+        of_tasks.flat_map(|(task, files)| files.iter().map(move |file| (task, file)))
+    }
+
+    /// The files that it refers to.
+    pub(super) fn all_files(&self) -> impl Iterator<Item = &FileEntry> {
+        self.states.values().flat_map(|state| state.files.iter().flatten())
+    }
+
+    /// Its bytes: what is in it, with the length and a digest of each task's entries of a state and the files that they refer
+    /// to, and those entries.
     pub(crate) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let mut head = Vec::new();
         self.clock.began.encode(&mut head);
         self.clock.now.encode(&mut head);
         (self.states.len() as u64).encode(&mut head);
-        for (StateId { operator, name }, State { schema, entries }) in &self.states {
+        for (StateId { operator, name }, State { schema, entries, files }) in &self.states {
             operator.encode(&mut head);
             name.encode(&mut head);
             schema.encode(&mut head);
             let sizes = entries.iter().map(|entries| sum_up(&entries.bytes));
             sizes.collect::<Vec<_>>().encode(&mut head);
+            files.encode(&mut head);
         }
         let entries = self.states.values().flat_map(|state| &state.entries);
         (head, entries.map(|entries| &*entries.bytes))
@@ -223,7 +248,10 @@ impl Snapshot {
         let mut states = Vec::new();
         for _ in 0..u64::decode(head)? {
             let id = StateId { operator: String::decode(head)?, name: String::decode(head)? };
-            states.push((id, String::decode(head)?, Vec::<(u64, u64)>::decode(head)?));
+            let (schema, sizes) = (String::decode(head)?, Vec::<(u64, u64)>::decode(head)?);
+            let files = Vec::<Vec<FileEntry>>::decode(head)?;
+            files.iter().flatten().try_for_each(FileEntry::check)?;
+            states.push((id, schema, sizes, files));
         }
         let mut rest = bytes;
         let mut take = |(length, digest)| {
@@ -237,9 +265,9 @@ impl Snapshot {
             Ok(Entries { bytes: bytes.to_vec(), spare: None })
         };
         let mut snapshot = Self { clock, states: BTreeMap::new() };
-        for (id, schema, sizes) in states {
+        for (id, schema, sizes, files) in states {
             let entries = sizes.into_iter().map(&mut take).collect::<Result<_, _>>()?;
-            snapshot.states.insert(id, State { schema, entries });
+            snapshot.states.insert(id, State { schema, entries, files });
         }
         match rest.is_empty() {
             true => Ok(snapshot),
@@ -270,8 +298,8 @@ mod tests {
         };
         let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
         let mut snapshot = Snapshot::default();
-        snapshot.add(&id, "bytes", entries());
-        snapshot.add(&id, "bytes", Entries::default());
+        snapshot.add(&id, "bytes", entries(), Vec::new());
+        snapshot.add(&id, "bytes", Entries::default(), Vec::new());
         let (mut bytes, pieces) = snapshot.pieces();
         pieces.for_each(|piece| bytes.extend_from_slice(piece));
         let read = Snapshot::decode(&bytes).unwrap();

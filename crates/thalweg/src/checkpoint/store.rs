@@ -8,10 +8,15 @@
 //! Of a job on several hosts, each other host than the first writes what its tasks have saved to a file of the same form, a part,
 //! and the checkpoint has the list of the parts. So it counts once the first host has written it, and all parts are there.
 //!
+//! What operators have on disk is in files of its own beside them ([`files`](super::files)), to which checkpoints and parts refer.
+//! A checkpoint counts as long as they are there, and at least as long as it says. One to which no checkpoint refers any more is
+//! removed with the last that did: what a job still needs is in each of its checkpoints.
+//!
 //! One job at a time uses a directory: it holds the lock (`flock`) of a file in it, which the kernel releases however the
 //! process ends. Where there are no locks, a run is ended by the next one ([`Mark`]).
 #![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
+use super::files::{FileEntry, is_spilled};
 use super::mark::Mark;
 use super::{Snapshot, advice};
 use crate::data::{Data, DecodeError, HASH_VERSION, decode_whole, hash_bytes};
@@ -30,7 +35,7 @@ use tempfile::NamedTempFile;
 /// How a file begins.
 const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 3 * size_of::<u64>();
 /// How names begin and end; a number of ten digits, or more, is between.
 const PREFIX: &str = "checkpoint-";
@@ -59,8 +64,16 @@ pub(crate) struct Store {
     run: OnceLock<String>,
     /// The number of parts that this host has written.
     written: AtomicU64,
-    /// The parts of each checkpoint that has parts.
-    parts: Mutex<BTreeMap<u64, Vec<Part>>>,
+    /// What each checkpoint refers to, if it refers to anything.
+    referred: Mutex<BTreeMap<u64, Referred>>,
+}
+
+/// The other files to which a checkpoint refers.
+#[derive(Default)]
+struct Referred {
+    parts: Vec<Part>,
+    /// The names of files of spilled records, also those of its parts.
+    spilled: BTreeSet<String>,
 }
 
 /// A part of a checkpoint: what the tasks of another host than the first have saved.
@@ -70,6 +83,8 @@ pub(crate) struct Part {
     name: String,
     /// The digest of its head, in which are those of all that it has.
     digest: u64,
+    /// The names of the files of spilled records to which it refers.
+    spilled: Vec<String>,
 }
 
 /// A checkpoint that was read.
@@ -103,7 +118,13 @@ impl Part {
     /// Checks that the name is that of a part, and leads out of no directory.
     fn checked(self) -> Result<Self, DecodeError> {
         let is_name = Path::new(&self.name).file_name().is_some_and(|name| *name == *self.name);
-        match is_name && is_part(&self.name) {
+        let are_names = || {
+            let is_in_dir = |name: &String| {
+                Path::new(name).file_name().is_some_and(|own| *own == **name) && is_spilled(name)
+            };
+            self.spilled.iter().all(is_in_dir)
+        };
+        match is_name && is_part(&self.name) && are_names() {
             true => Ok(self),
             false => Err(DecodeError::invalid("the name of a part")),
         }
@@ -151,8 +172,8 @@ impl Store {
                 let _ = fs::remove_file(dir.join(name));
             }
         }
-        let parts = remove_other_parts(dir)?;
-        Ok(Self { mark, ..Self::of(dir, Some(lock), parts) })
+        let referred = remove_others(dir, |_| true)?;
+        Ok(Self { mark, ..Self::of(dir, Some(lock), referred) })
     }
 
     /// As [`open_run`](Self::open_run), by the first of several hosts.
@@ -174,10 +195,10 @@ impl Store {
         Self::of(dir, None, BTreeMap::new())
     }
 
-    fn of(dir: &Path, lock: Option<File>, parts: BTreeMap<u64, Vec<Part>>) -> Self {
-        let (dir, parts) = (dir.to_owned(), Mutex::new(parts));
+    fn of(dir: &Path, lock: Option<File>, referred: BTreeMap<u64, Referred>) -> Self {
+        let (dir, referred) = (dir.to_owned(), Mutex::new(referred));
         let (run, written) = (OnceLock::new(), AtomicU64::new(0));
-        Self { dir, lock, mark: None, proof: None, run, written, parts }
+        Self { dir, lock, mark: None, proof: None, run, written, referred }
     }
 
     /// As [`Mark::superseded`].
@@ -250,23 +271,35 @@ impl Store {
         Some(written.and_then(|at| at.elapsed().ok()))
     }
 
-    /// Whether there are parts of checkpoints in a directory.
-    pub(super) fn has_parts(dir: &Path) -> Result<bool> {
+    /// Whether there are files in a directory to which checkpoints may refer.
+    pub(super) fn has_others(dir: &Path) -> Result<bool> {
         let names = names(dir).map_err(|cause| Error::io(dir, "list the checkpoints", cause))?;
-        Ok(names.iter().any(|name| is_part(name)))
+        Ok(names.iter().any(|name| is_part(name) || is_spilled(name)))
     }
 
-    /// The bytes of a checkpoint's parts.
-    pub(super) fn bytes_of_parts(path: &Path) -> u64 {
-        Self::bytes_of(path.parent().unwrap_or(Path::new(".")), &parts_of(path))
+    /// The bytes of a checkpoint's parts, and of the files of spilled records to which it refers.
+    pub(super) fn bytes_of_others(path: &Path) -> u64 {
+        match Self::read_whole(path) {
+            Ok((snapshot, parts)) => {
+                Self::bytes_of(path.parent().unwrap_or(Path::new(".")), &snapshot, &parts)
+            }
+            Err(_) => 0,
+        }
     }
 
     /// Removes a checkpoint.
     pub(super) fn remove(&self, number: u64) -> Result<()> {
         let path = self.path(number);
         fs::remove_file(&path).map_err(|cause| Error::io(&path, "remove the checkpoint", cause))?;
-        let parts = lock(&self.parts).remove(&number);
-        self.remove_parts(parts.unwrap_or_default());
+        let mut referred = lock(&self.referred);
+        let Some(Referred { parts, spilled }) = referred.remove(&number) else { return Ok(()) };
+        let is_needed = |name: &String| referred.values().any(|other| other.spilled.contains(name));
+        for name in spilled.iter().filter(|name| !is_needed(name)) {
+            // One that cannot be removed does no harm.
+            let _ = fs::remove_file(self.dir.join(name));
+        }
+        drop(referred);
+        self.remove_parts(parts);
         Ok(())
     }
 
@@ -294,7 +327,7 @@ impl Store {
                     }
                     let path = self.path(number);
                     let (own, _) = Self::look_at(&path)?.unwrap_or_default();
-                    let bytes = own + Self::bytes_of(&self.dir, &parts);
+                    let bytes = own + Self::bytes_of(&self.dir, &snapshot, &parts);
                     let age = self.age(number).flatten();
                     return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
                 }
@@ -333,6 +366,8 @@ impl Store {
         let path = self.path(number);
         let mut aside = path.clone().into_os_string();
         aside.push(UNREADABLE);
+        // What it refers to is removed when the job ends or begins again.
+        lock(&self.referred).remove(&number);
         fs::rename(&path, aside)
             .map_err(|cause| Error::io(&path, "set the checkpoint aside", cause))
     }
@@ -341,10 +376,12 @@ impl Store {
         Self::read_whole(&self.path(number))
     }
 
-    /// The bytes of parts in a directory.
-    fn bytes_of(dir: &Path, parts: &[Part]) -> u64 {
+    /// The bytes of the parts of a checkpoint, and of what it refers to.
+    fn bytes_of(dir: &Path, snapshot: &Snapshot, parts: &[Part]) -> u64 {
         let bytes = |part: &Part| Some(Self::look_at(&dir.join(&part.name)).ok()??.0);
-        parts.iter().filter_map(bytes).sum()
+        let spilled: BTreeMap<_, _> =
+            snapshot.all_files().map(|file| (&file.name, file.bytes)).collect();
+        parts.iter().filter_map(bytes).sum::<u64>() + spilled.into_values().sum::<u64>()
     }
 
     /// Reads a checkpoint with its parts.
@@ -359,7 +396,7 @@ impl Store {
     /// As [`read_file`](Self::read_file), with the list of the parts.
     fn read_whole(path: &Path) -> Result<(Snapshot, Vec<Part>)> {
         let (mut snapshot, parts, _) = read_part(path)?;
-        for Part { name, digest } in &parts {
+        for Part { name, digest, .. } in &parts {
             let path = path.with_file_name(name);
             let bad =
                 |what: &str| Err(Error::new(ErrorKind::Input, what).at(Place::File(path.clone())));
@@ -371,6 +408,16 @@ impl Store {
                 return bad("this is another part than the one that the checkpoint has");
             }
             snapshot.append(part);
+        }
+        for FileEntry { name, bytes, .. } in snapshot.all_files() {
+            let path = path.with_file_name(name);
+            let what = match Self::look_at(&path)? {
+                Some((found, _)) if found >= *bytes => continue,
+                Some(_) => "is incomplete",
+                None => "is not there",
+            };
+            let what = format!("a file of spilled records of the checkpoint {what}");
+            return Err(Error::new(ErrorKind::Input, what).at(Place::File(path)));
         }
         Ok((snapshot, parts))
     }
@@ -389,8 +436,9 @@ impl Store {
             let _ = fs::remove_file(path);
             return Err(superseded);
         }
-        if !parts.is_empty() {
-            lock(&self.parts).insert(number, parts);
+        let referred = Referred::by(snapshot, parts);
+        if !referred.is_empty() {
+            lock(&self.referred).insert(number, referred);
         }
         // One too many does no harm.
         let _ = self.keep(KEPT);
@@ -409,7 +457,8 @@ impl Store {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PART}{run}-{}-{number}{SUFFIX}", host.0);
         let digest = self.write_file(&self.dir.join(&name), snapshot, &[])?;
-        Ok(Part { name, digest })
+        let spilled: BTreeSet<_> = snapshot.all_files().map(|file| file.name.clone()).collect();
+        Ok(Part { name, digest, spilled: spilled.into_iter().collect() })
     }
 
     /// Writes a file, which is there and on the disk when this returns. Returns the digest of its head.
@@ -441,6 +490,11 @@ impl Store {
         Ok(digest)
     }
 
+    /// Removes files of these names to which no checkpoint refers. One that cannot be removed does no harm.
+    pub(crate) fn remove_unneeded(&self, of: impl Fn(&str) -> bool) {
+        let _ = remove_others(&self.dir, of);
+    }
+
     /// Removes all checkpoints: the job has ended.
     ///
     /// # Errors
@@ -449,7 +503,7 @@ impl Store {
     pub(crate) fn clear(&self) -> Result<()> {
         self.keep(0)?;
         for name in names(&self.dir).unwrap_or_default() {
-            if name.ends_with(UNREADABLE) || is_part(&name) {
+            if name.ends_with(UNREADABLE) || is_part(&name) || is_spilled(&name) {
                 let _ = fs::remove_file(self.dir.join(name));
             }
         }
@@ -478,32 +532,46 @@ fn is_part(name: &str) -> bool {
     name.starts_with(PART) && name.ends_with(SUFFIX)
 }
 
-/// Removes the parts that no checkpoint has, of one that was not completed, if all checkpoints can be read. Returns those of
-/// each checkpoint.
-fn remove_other_parts(dir: &Path) -> Result<BTreeMap<u64, Vec<Part>>> {
+impl Referred {
+    fn by(snapshot: &Snapshot, parts: Vec<Part>) -> Self {
+        let own = snapshot.all_files().map(|file| &file.name);
+        let spilled = own.chain(parts.iter().flat_map(|part| &part.spilled)).cloned().collect();
+        Self { parts, spilled }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.spilled.is_empty()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(|part| &*part.name).chain(self.spilled.iter().map(|name| &**name))
+    }
+}
+
+/// Removes the parts and files of spilled records to which no checkpoint refers, of one that was not completed, if all
+/// checkpoints can be read; `of` says of a name whether it may be removed. Returns what each refers to, if any such file is
+/// there.
+fn remove_others(dir: &Path, of: impl Fn(&str) -> bool) -> Result<BTreeMap<u64, Referred>> {
     let mut found = names(dir).map_err(|cause| Error::io(dir, "list the checkpoints", cause))?;
-    found.retain(|name| is_part(name));
+    found.retain(|name| (is_part(name) || is_spilled(name)) && of(name));
     if found.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let (mut parts, mut all_read) = (BTreeMap::new(), true);
+    let (mut referred, mut all_read) = (BTreeMap::new(), true);
     for number in Store::numbers(dir)? {
         match read_part(&Store::path_of(dir, number)) {
-            Ok((_, of_it, _)) => drop(parts.insert(number, of_it)),
-            // It may be a sound one of another version, and it is not known which parts it has.
+            Ok((snapshot, parts, _)) => {
+                drop(referred.insert(number, Referred::by(&snapshot, parts)));
+            }
+            // It may be a sound one of another version, and it is not known what it refers to.
             Err(_) => all_read = false,
         }
     }
-    let needed: BTreeSet<&str> = parts.values().flatten().map(|part: &Part| &*part.name).collect();
+    let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
     for name in found.iter().filter(|name| all_read && !needed.contains(&***name)) {
         let _ = fs::remove_file(dir.join(name));
     }
-    Ok(parts)
-}
-
-/// The parts of a checkpoint; none if it cannot be read.
-fn parts_of(path: &Path) -> Vec<Part> {
-    read_part(path).map(|(_, parts, _)| parts).unwrap_or_default()
+    Ok(referred)
 }
 
 /// Reads a file: a checkpoint or a part of one. Returns its digest too.
@@ -564,6 +632,7 @@ fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::checkpoint::CheckpointDir;
     use crate::checkpoint::snapshot::{Entries, StateId};
 
     fn snapshot(number: u64) -> Snapshot {
@@ -571,7 +640,7 @@ mod tests {
         entries.add(0, |out| number.encode(out));
         let mut snapshot = Snapshot::default();
         let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
-        snapshot.add(&id, "u64", entries);
+        snapshot.add(&id, "u64", entries, Vec::new());
         snapshot
     }
 
@@ -622,7 +691,7 @@ mod tests {
         let store = Store::open(dir.path()).unwrap();
         let [sound, others @ ..] =
             ["part-a-1-0.state", "../part-a.state", "/part-a.state", "part-a/..", "other", ""]
-                .map(|name| Part { name: name.to_owned(), digest: 7 });
+                .map(|name| Part { name: name.to_owned(), digest: 7, spilled: Vec::new() });
         assert_eq!(Part::read(&sound.report()).unwrap(), sound);
         for (number, part) in (1..).zip(others) {
             assert!(Part::read(&part.report()).is_err(), "{part:?}");
@@ -652,9 +721,9 @@ mod tests {
         let mut both = snapshot(3);
         both.append(snapshot(30));
         assert_eq!(other.newest().unwrap().unwrap().snapshot, both);
-        let part = parts_of(&first.path(3)).remove(0);
-        fs::copy(dir.path().join(&parts_of(&first.path(2))[0].name), dir.path().join(&part.name))
-            .unwrap();
+        let parts_of = |number| read_part(&first.path(number)).unwrap().1;
+        let part = parts_of(3).remove(0);
+        fs::copy(dir.path().join(&parts_of(2)[0].name), dir.path().join(&part.name)).unwrap();
         let found = other.newest().unwrap().unwrap();
         assert_eq!(found.number, 2, "its part is another");
         assert!(first.path(3).exists(), "only the first host sets checkpoints aside");
@@ -665,7 +734,7 @@ mod tests {
         assert_eq!(parts(), 2);
         let again = Store::open_first(dir.path()).unwrap();
         assert_eq!(parts(), 1, "no checkpoint has the other");
-        assert!(Store::bytes_of_parts(&again.path(2)) > 0);
+        assert!(Store::bytes_of_others(&again.path(2)) > 0);
         let told = again.proof().unwrap();
         let next = Store::join(dir.path());
         next.check_proof(&told).unwrap();
@@ -701,6 +770,69 @@ mod tests {
         assert_eq!(Store::numbers(dir.path()).unwrap(), [1]);
         second.write(2, &snapshot(3), Vec::new()).unwrap();
         assert_eq!(second.newest().unwrap().unwrap().snapshot, snapshot(3));
+    }
+
+    /// As [`snapshot`], with files of spilled records.
+    fn referring(number: u64, files: &[(&str, u64)]) -> Snapshot {
+        let id = StateId { operator: "sorted".to_owned(), name: "value".to_owned() };
+        let files = files.iter().map(|(name, bytes)| FileEntry::of(name, *bytes));
+        let mut snapshot = snapshot(number);
+        snapshot.add(&id, "u64", Entries::default(), files.collect());
+        snapshot
+    }
+
+    #[test]
+    fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = || {
+            let mut found = names(dir.path()).unwrap();
+            found.retain(|name| is_spilled(name));
+            found.sort();
+            found
+        };
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| format!("spilled-{name}.records"));
+        for name in [&a, &b, &c, &d] {
+            fs::write(dir.path().join(name), [0; 10]).unwrap();
+        }
+        let store = Store::open_first(dir.path()).unwrap();
+        assert!(there().is_empty(), "no checkpoint refers to them");
+        for name in [&a, &b, &c, &d] {
+            fs::write(dir.path().join(name), [0; 10]).unwrap();
+        }
+        let other = Store::join(dir.path());
+        other.check_proof(&store.proof().unwrap()).unwrap();
+        let part = |file: &str| other.write_part(HostId(1), &referring(7, &[(file, 10)])).unwrap();
+        store.write(1, &referring(1, &[(&a, 5), (&b, 5)]), vec![part(&c)]).unwrap();
+        store.write(2, &referring(2, &[(&b, 7)]), vec![part(&c)]).unwrap();
+        assert_eq!(there().len(), 4);
+        store.write(3, &referring(3, &[(&b, 10)]), vec![part(&d)]).unwrap();
+        assert_eq!(there(), [&*b, &*c, &*d], "the first checkpoint is removed");
+        assert_eq!(CheckpointDir::open(dir.path()).unwrap().read(3).unwrap().len(), 2);
+        drop(store);
+        let store = Store::open_first(dir.path()).unwrap();
+        assert_eq!(there(), [&*b, &*c, &*d]);
+        fs::write(dir.path().join(&b), [0; 9]).unwrap();
+        let found = store.newest().unwrap().unwrap();
+        assert_eq!((found.number, found.skipped.len()), (2, 1), "a file of the third is torn");
+        assert!(found.skipped[0].to_string().contains("is incomplete"), "{}", found.skipped[0]);
+        assert!(found.bytes > 17, "{} bytes", found.bytes);
+        fs::remove_file(dir.path().join(&c)).unwrap();
+        let error = store.newest().err().expect("a file of the second is not there");
+        assert!(error.to_string().contains("is not there"), "{error}");
+        store.clear().unwrap();
+        assert!(there().is_empty());
+    }
+
+    #[test]
+    fn the_name_of_a_file_of_spilled_records_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        for (number, name) in (1..).zip(["../spilled-a.records", "spilled-a/../b.records", "other"])
+        {
+            store.write(number, &referring(number, &[(name, 0)]), Vec::new()).unwrap();
+            let error = Store::read_file(&store.path(number)).unwrap_err().to_string();
+            assert!(error.contains("the name of a file of spilled records"), "{name}: {error}");
+        }
     }
 
     #[test]

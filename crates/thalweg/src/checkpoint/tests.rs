@@ -3,10 +3,12 @@
 mod progress;
 
 use super::*;
+use crate::check::on_cluster;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::exchange::key_group;
 use crate::operators::calls::Calls;
 use crate::prelude::*;
+use crate::runtime::Cluster;
 use std::num::NonZeroUsize;
 
 /// An environment that runs one batch at a time, in an order drawn from a seed.
@@ -229,7 +231,7 @@ fn a_checkpoint_of_one_kind_of_clock_is_refused_on_the_other() {
     {
         let saved = Checkpoints::new(None, None);
         saved.begin(&first).unwrap();
-        let Taken { snapshot, .. } = saved.take(Epoch::LAST).unwrap();
+        let Taken { snapshot, .. } = saved.take_last().unwrap();
         let again = || Checkpoints::new(Some(snapshot.clone()), None);
         again().begin(&first).unwrap();
         let error = again().begin(&other).unwrap_err().to_string();
@@ -239,7 +241,8 @@ fn a_checkpoint_of_one_kind_of_clock_is_refused_on_the_other() {
 
 #[test]
 fn what_a_sort_had_is_in_no_checkpoint_after_all_of_it_was_emitted() {
-    // Beside it, another stream goes on. With little memory, what the sort holds goes to disk, and cannot be saved.
+    // Beside it, another stream goes on. With little memory, what the sort holds goes to disk, for which there is no
+    // directory here.
     for (memory, spills) in [(Config::default().memory, false), (1 << 20, true)] {
         let env = environment_with(2, 3, memory);
         let sorted = env.range(0..40_000).map(|n| (n ^ 0x5555, [n; 4])).sorted();
@@ -274,5 +277,49 @@ fn what_a_sort_had_is_in_no_checkpoint_after_all_of_it_was_emitted() {
         job.cancel();
         let _ = job.wait();
         assert!(begun && over, "with {memory} bytes of memory: {begun} {over}");
+    }
+}
+
+#[test]
+fn what_sorts_of_other_hosts_had_leaves_their_parts_too() {
+    // In memory, and on disk.
+    for memory in [Config::default().memory, 1 << 18] {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = Cluster::new(5, 8, 2);
+        let batch = BatchMode::Fixed { size: 50 };
+        let config = Config { memory, batch, ..Config::default() };
+        let ended = on_cluster(&cluster, &config, &[1, 1], &|env| {
+            let text = |error: Error| error.to_string();
+            let dealt = |task: usize, tasks: usize| (task as u64..20_000).step_by(tasks);
+            env.parallel_iter(dealt).map(|n| (n ^ 0x5555, [n; 4])).sorted().for_each(drop);
+            env.range(0..u64::MAX).for_each(drop);
+            let checkpoints = env.checkpoints_in(dir.path()).map_err(text)?;
+            let job = env.start_with(Some(&checkpoints.checkpoints)).map_err(text)?;
+            if !env.is_first_host() {
+                let _ = job.take_checkpoint(&checkpoints);
+                let _ = job.wait();
+                return Ok((0, 0));
+            }
+            let (mut most, mut last) = (0, 0);
+            for _ in 0..500 {
+                job.drive_for(5);
+                job.take_checkpoint(&checkpoints).map_err(text)?;
+                let stored = CheckpointDir::open(dir.path()).map_err(text)?;
+                let newest = stored.list().map_err(text)?.last().map_or(0, |file| file.number);
+                let states = stored.verify(newest).map_err(text)?;
+                let held = states.iter().find(|state| state.state == "value");
+                last = held.map_or(0, |state| state.entries);
+                most = last.max(most);
+                if most > 0 && last == 0 {
+                    break;
+                }
+            }
+            job.cancel();
+            let _ = job.wait();
+            Ok((most, last))
+        });
+        let (most, last) = ended.into_iter().next().unwrap().unwrap();
+        assert!(most > 10_000, "both hosts held records: {most}");
+        assert_eq!(last, 0, "with {memory} bytes of memory");
     }
 }

@@ -39,7 +39,8 @@ pub use pair::PairInlet;
 pub(crate) use record_batch::RecordBatch;
 pub use record_batch::{Hashed, Partial, PartialBatch, PartialEntry};
 pub(crate) use route::{
-    ByHash, Custom, KEY_GROUPS, Random, RoundRobin, Route, key_group, owner, owner_of_group,
+    ByHash, Custom, KEY_GROUPS, Random, RoundRobin, Route, hashes_of, key_group, owner,
+    owner_of_group,
 };
 
 use crate::config::BatchMode;

@@ -32,6 +32,18 @@ pub(crate) fn owner_of_group(group: u16, tasks: usize) -> usize {
     ((u64::from(group) * tasks as u64) >> KEY_GROUPS.trailing_zeros()) as usize
 }
 
+/// The first and the last hash of the key groups of a task; the first is greater where the task has none.
+pub(crate) fn hashes_of(task: usize, tasks: usize) -> (u64, u64) {
+    let bits = KEY_GROUPS.trailing_zeros();
+    let begin = |task: usize| ((task as u64) << bits).div_ceil(tasks as u64);
+    match (begin(task), begin(task + 1)) {
+        (begin, end) if begin < end => {
+            (begin << (64 - bits), u64::MAX >> bits | (end - 1) << (64 - bits))
+        }
+        _ => (1, 0),
+    }
+}
+
 /// Routes to the owner of the record's key group.
 #[derive(Clone)]
 pub(crate) struct ByHash;
@@ -118,6 +130,10 @@ mod tests {
             for task in 0..tasks {
                 let share = owners.iter().filter(|&&o| o == task).count();
                 assert!(share.abs_diff(KEY_GROUPS as usize / tasks) <= 1, "{tasks} {task}");
+                let (first, last) = hashes_of(task, tasks);
+                assert_eq!((owner(first, tasks), owner(last, tasks)), (task, task));
+                assert!(first == 0 || owner(first - 1, tasks) == task - 1);
+                assert!(last == u64::MAX || owner(last + 1, tasks) == task + 1);
             }
         }
     }

@@ -21,13 +21,14 @@
 use super::counts::TaskCounts;
 use super::description::{DescribedPart, Description, difference};
 use super::job::{Job, Requested};
+use crate::checkpoint::StateId;
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others, Signals};
 use crate::metrics::ClockOffset;
 use crate::net::{HostId, Link, Links, Offset, Part, Receive};
 use crate::sync::{Mutex, lock};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -71,17 +72,22 @@ struct State {
     /// On the first host: the barrier at which the others are to save, and what those have answered that have.
     saving: Epoch,
     saved: BTreeMap<HostId, Answer>,
-    /// On another host: the barriers at which it is to save.
+    /// On another host: what it is to do for checkpoints.
     orders: VecDeque<SaveOrder>,
 }
 
 /// What the first host orders the others to do for a checkpoint.
-#[derive(Clone, Copy)]
 pub(crate) enum SaveOrder {
     /// A barrier has left all tasks: save what they have saved at it.
-    Save(Epoch),
+    Save(ToSave),
     /// The checkpoint of this barrier counts.
     Counts(Epoch),
+}
+
+/// A barrier at which a host is to save, and the states that are not needed there, as the first host knows.
+pub(crate) struct ToSave {
+    pub(crate) epoch: Epoch,
+    pub(crate) superseded: BTreeSet<StateId>,
 }
 
 /// A message from one host to another about a job.
@@ -216,12 +222,12 @@ impl JobHosts {
     }
 
     /// On the first host: asks the others to save what their tasks have saved at a barrier.
-    pub(super) fn ask_to_save(&self, epoch: Epoch) {
+    pub(super) fn ask_to_save(&self, epoch: Epoch, superseded: BTreeSet<StateId>) {
         let mut state = lock(&self.state);
         state.saving = epoch;
         state.saved.clear();
         drop(state);
-        self.send_all(&JobMessage::Order(SaveOrder::Save(epoch)));
+        self.send_all(&JobMessage::Order(SaveOrder::Save(ToSave { epoch, superseded })));
     }
 
     /// On the first host: what the others have answered, in their order, if all have.
@@ -544,7 +550,10 @@ impl JobMessage {
             Self::BarrierRequest(request) => (14u8, *request).encode(out),
             Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
             Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
-            Self::Order(SaveOrder::Save(Epoch(epoch))) => (15u8, *epoch).encode(out),
+            Self::Order(SaveOrder::Save(ToSave { epoch, superseded })) => {
+                (15u8, epoch.0).encode(out);
+                superseded.iter().cloned().collect::<Vec<_>>().encode(out);
+            }
             Self::Order(SaveOrder::Counts(Epoch(epoch))) => (19u8, *epoch).encode(out),
             Self::Saved(Epoch(epoch), Ok(saved)) => {
                 (16u8, *epoch).encode(out);
@@ -587,7 +596,12 @@ impl JobMessage {
             12 => Self::Same(Data::decode(input)?),
             13 => Self::Differs(Data::decode(input)?),
             14 => Self::BarrierRequest(Data::decode(input)?),
-            15 => Self::Order(SaveOrder::Save(Epoch(u64::decode(input)?))),
+            15 => {
+                let (epoch, superseded) =
+                    (Epoch(u64::decode(input)?), Vec::<StateId>::decode(input)?);
+                let superseded = superseded.into_iter().collect();
+                Self::Order(SaveOrder::Save(ToSave { epoch, superseded }))
+            }
             16 => Self::Saved(Epoch(u64::decode(input)?), Ok(Data::decode(input)?)),
             17 => Self::Saved(Epoch(u64::decode(input)?), Err(Error::decode(input)?)),
             18 => Self::Suspend(Data::decode(input)?),

@@ -3,11 +3,13 @@
 use super::counts::TaskCounts;
 use super::description::Description;
 use super::hosts::{Answer, JobHosts, SaveOrder};
+use crate::checkpoint::StateId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::metrics::ClockOffset;
 use crate::net::{HostId, Links, Part};
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, lock};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -393,9 +395,9 @@ impl Job {
     }
 
     /// Asks the other hosts to save what their tasks have saved at a barrier that has left all tasks.
-    pub(crate) fn ask_to_save(&self, epoch: Epoch) {
+    pub(crate) fn ask_to_save(&self, epoch: Epoch, superseded: BTreeSet<StateId>) {
         if let Some(hosts) = &self.hosts {
-            hosts.ask_to_save(epoch);
+            hosts.ask_to_save(epoch, superseded);
         }
     }
 

@@ -24,6 +24,7 @@ pub(crate) use hints::prefetch_all;
 pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};
+pub(crate) use spill::{HashRange, ShareReader, SpillPrefix, SpillShare, check_blocks};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub(crate) use table::DirectMapped;
 pub use table::{Drain, GroupTable, Known, SlotHint};

@@ -3,12 +3,15 @@
 //! A merge sort: records are collected in memory until the pool refuses more, then sorted and written as a run; at
 //! the end all runs are merged. It is stable: runs are numbered in the order of their records, only neighbours are
 //! merged, and of equal records the one from the earlier run comes first.
+//!
+//! A run is never changed, so checkpoints refer to runs as they are. Those of a checkpoint come before all others in the
+//! sort of a job that begins with it.
 
 use super::loser_tree::{LoserTree, precedes};
 use super::spill::BLOCK;
-use super::{SpillDir, SpillFile, SpillReader};
+use super::{ShareReader, SpillDir, SpillShare};
 use crate::data::Data;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Reservation;
 use std::cmp::Ordering;
 use std::mem::{needs_drop, size_of};
@@ -54,13 +57,18 @@ pub struct Sorter<T: Data, F> {
     /// The number of records, and the bytes of heap, that are reserved.
     room: Room,
     compare: F,
-    runs: Vec<SpillFile<T>>,
+    runs: Vec<SpillShare<T>>,
+    /// The hash of a record's key, for runs of which only some hashes count.
+    hash: HashOf<T>,
     /// The bytes of all runs.
     spilled: u64,
     reservation: Reservation,
     spill: SpillDir,
     limits: Limits,
 }
+
+/// The hash of a record's key.
+type HashOf<T> = fn(&T) -> u64;
 
 #[derive(Clone, Copy)]
 struct Room {
@@ -100,6 +108,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
             room: Room { records: 0, heap: 0 },
             compare,
             runs: Vec::new(),
+            hash: |_| 0,
             spilled: 0,
             reservation,
             spill,
@@ -122,7 +131,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
 
     /// The number of records added so far.
     pub fn len(&self) -> u64 {
-        self.runs.iter().map(SpillFile::records).sum::<u64>() + self.records.len() as u64
+        let on_disk = self.runs.iter().map(|run| run.file.records()).sum::<u64>();
+        on_disk + self.records.len() as u64
     }
 
     /// Whether no record was added.
@@ -140,9 +150,25 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.spilled
     }
 
-    /// The records, in the order in which they were pushed; `None` if some are on disk.
-    pub(crate) fn in_memory(&self) -> Option<&[T]> {
-        self.runs.is_empty().then_some(&self.records)
+    /// The sorted runs on disk, and the records in memory, which have come after those.
+    pub(crate) fn parts(&self) -> (&[SpillShare<T>], &[T]) {
+        (&self.runs, &self.records)
+    }
+
+    /// With the hash of a record's key: runs of a checkpoint may have records of keys that are not this sorter's.
+    pub(crate) fn hashed_by(mut self, hash: HashOf<T>) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// Adds a run of a checkpoint, before any record.
+    pub(crate) fn add_run(&mut self, run: SpillShare<T>) {
+        self.runs.push(run);
+    }
+
+    /// Where it spills to.
+    pub(crate) fn spill_dir(&self) -> &SpillDir {
+        &self.spill
     }
 
     /// Spills what is in memory, if the pool is over its budget. Called between batches; fails as
@@ -212,7 +238,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         self.heap = 0;
         let run = writer.finish()?;
         self.spilled += run.bytes();
-        self.runs.push(run);
+        self.runs.push(run.into());
         Ok(())
     }
 
@@ -234,7 +260,8 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
             self.spill_run()?;
         }
         self.sort();
-        let Self { mut records, mut runs, compare, mut reservation, spill, limits, .. } = self;
+        let Self { mut records, mut runs, hash, compare, mut reservation, spill, limits, .. } =
+            self;
         let mut spilled = self.spilled;
         let mut fan_in = limits.fan_in;
         if records.is_empty() {
@@ -250,9 +277,9 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
         }
         let slots = fan_in - usize::from(!records.is_empty());
         while runs.len() > slots {
-            runs = merge_pass(runs, slots, fan_in, &compare, &spill, &mut spilled)?;
+            runs = merge_pass((runs, hash), slots, fan_in, &compare, &spill, &mut spilled)?;
         }
-        let disk = runs.iter().map(|run| Source::Disk(run.read()));
+        let disk = runs.iter().map(|run| Source::disk(run, hash));
         let memory = (!records.is_empty()).then(|| Source::Memory(records.into_iter()));
         let merge = Merge::new(disk.chain(memory).collect(), &compare)?;
         Ok(Sorted { state: State::Merge(merge), compare, reservation, blocks, spill, spilled })
@@ -261,13 +288,13 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorter<T, F> {
 
 /// Merges neighbouring runs, starting with the first, and no more of them than needed to leave `slots`.
 fn merge_pass<T: Data>(
-    runs: Vec<SpillFile<T>>,
+    (runs, hash): (Vec<SpillShare<T>>, HashOf<T>),
     slots: usize,
     fan_in: usize,
     compare: &impl Fn(&T, &T) -> Ordering,
     spill: &SpillDir,
     spilled: &mut u64,
-) -> Result<Vec<SpillFile<T>>> {
+) -> Result<Vec<SpillShare<T>>> {
     let mut excess = runs.len() - slots;
     let mut merged = Vec::new();
     let mut runs = runs.into_iter();
@@ -278,7 +305,7 @@ fn merge_pass<T: Data>(
             break;
         }
         excess -= group.len() - 1;
-        let sources = group.iter().map(|run| Source::Disk(run.read())).collect();
+        let sources = group.iter().map(|run| Source::disk(run, hash)).collect();
         let mut merge = Merge::new(sources, compare)?;
         let mut writer = spill.writer();
         while let Some(record) = merge.next(compare)? {
@@ -286,7 +313,7 @@ fn merge_pass<T: Data>(
         }
         let run = writer.finish()?;
         *spilled += run.bytes();
-        merged.push(run);
+        merged.push(run.into());
     }
     merged.extend(runs);
     Ok(merged)
@@ -323,7 +350,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
         }
     }
 
-    /// The number of records not read yet.
+    /// The number of records not read yet; in a job that goes on from a checkpoint, there may be fewer.
     pub fn remaining(&self) -> u64 {
         match &self.state {
             State::Memory(records) => records.len() as u64,
@@ -350,7 +377,7 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
             records.try_for_each(|record| writer.push(&record))?;
             let run = writer.finish()?;
             self.spilled += run.bytes();
-            Ok(Source::Disk(run.read()))
+            Ok(Source::disk(&run.into(), |_| 0))
         };
         match &mut self.state {
             State::Memory(records) => {
@@ -376,22 +403,36 @@ impl<T: Data, F: Fn(&T, &T) -> Ordering> Sorted<T, F> {
 }
 
 enum Source<T: Data> {
-    Disk(SpillReader<T>),
+    Disk {
+        reader: ShareReader<T>,
+        hash: HashOf<T>,
+        /// Whether another run of the program has sorted it.
+        is_restored: bool,
+    },
     Memory(std::vec::IntoIter<T>),
 }
 
 impl<T: Data> Source<T> {
+    fn disk(run: &SpillShare<T>, hash: HashOf<T>) -> Self {
+        Self::Disk { reader: run.read(), hash, is_restored: run.file.is_of_checkpoint() }
+    }
+
     #[inline]
     fn next(&mut self) -> Result<Option<T>> {
         match self {
-            Self::Disk(reader) => reader.next(|record| record),
+            Self::Disk { reader, hash, .. } => reader.next(*hash, |record| record),
             Self::Memory(records) => Ok(records.next()),
         }
     }
 
+    /// Whether the order of its records must be checked: the program may have another one now.
+    fn is_restored(&self) -> bool {
+        matches!(self, Self::Disk { is_restored: true, .. })
+    }
+
     fn remaining(&self) -> u64 {
         match self {
-            Self::Disk(reader) => reader.remaining(),
+            Self::Disk { reader, .. } => reader.remaining(),
             Self::Memory(records) => records.len() as u64,
         }
     }
@@ -415,6 +456,13 @@ impl<T: Data> Merge<T> {
         let Some(winner) = self.tree.winner() else { return Ok(None) };
         // The successor is read first: if that fails, the record must not be lost.
         let successor = self.sources[winner].next()?;
+        if self.sources[winner].is_restored()
+            && let (Some(record), Some(successor)) = (&self.heads[winner], &successor)
+            && compare(record, successor) == Ordering::Greater
+        {
+            let what = "the checkpoint has records on disk that were sorted in another order than that of this program";
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
         let record = std::mem::replace(&mut self.heads[winner], successor);
         let heads = &self.heads;
         self.tree.replay(|a, b| precedes(heads, a, b, compare));
@@ -554,20 +602,45 @@ mod tests {
         for (count, slots, fan_in, expected) in
             [(5, 4, 4, 4), (9, 4, 4, 4), (16, 4, 4, 4), (17, 4, 4, 5), (3, 1, 2, 2)]
         {
-            let runs: Vec<SpillFile<u8>> = (0..count)
+            let runs: Vec<SpillShare<u8>> = (0..count)
                 .map(|run| {
                     let mut writer = spill.writer();
                     writer.push(&run).unwrap();
-                    writer.finish().unwrap()
+                    writer.finish().unwrap().into()
                 })
                 .collect();
+            let runs = (runs, (|_| 0) as HashOf<u8>);
             let merged = merge_pass(runs, slots, fan_in, &u8::cmp, &spill, &mut 0).unwrap();
             assert_eq!(merged.len(), expected, "{count} runs");
             let mut records = Vec::new();
             for run in &merged {
-                run.read().read_batch(&mut records, 100).unwrap();
+                run.file.read().read_batch(&mut records, 100).unwrap();
             }
             assert!(records.into_iter().eq(0..count));
+        }
+    }
+
+    #[test]
+    fn runs_of_a_checkpoint_are_merged_if_they_are_in_order() {
+        let (parent, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let spill = SpillDir::new(parent.path(), "sort");
+        for (number, run) in [[1, 3, 5], [1, 3, 2]].into_iter().enumerate() {
+            let mut writer = spill.writer::<u64>();
+            run.iter().for_each(|record| writer.push(record).unwrap());
+            let prefix = writer.prefix().unwrap().unwrap();
+            let path = copies.path().join(prefix.copy_name(|| number.to_string()));
+            prefix.copy_into(copies.path()).unwrap();
+            let mut sorter =
+                Sorter::new(u64::cmp, MemoryPool::new(1 << 20).reserve(), spill.clone());
+            sorter.add_run(spill.stored(path, prefix.bytes(), prefix.records()).into());
+            sorter.push(4).unwrap();
+            let mut sorted = sorter.finish().unwrap();
+            let found: Result<Vec<u64>> =
+                std::iter::from_fn(|| sorted.next().transpose()).collect();
+            match number {
+                0 => assert_eq!(found.unwrap(), [1, 3, 4, 5]),
+                _ => assert!(found.unwrap_err().to_string().contains("in another order")),
+            }
         }
     }
 

@@ -14,6 +14,13 @@
 //! The checksum detects a torn or overwritten block. The number of records of the file is kept in memory, so that
 //! missing blocks at the end are detected too.
 //!
+//! # Copies in checkpoints
+//!
+//! Blocks are only ever appended. So what a file held at a moment is a [`SpillPrefix`] of it, which can be copied while the
+//! file grows. The copy, in the directory of a job's checkpoints, only grows too: each checkpoint adds what was appended
+//! since the last. In a job that begins with a checkpoint, the copy is read in place, as a file that is never appended to
+//! nor removed by what reads it.
+//!
 //! # Open files
 //!
 //! A sort merges a hundred runs, a join may have as many partitions, and every task has its own: if each file were
@@ -37,7 +44,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tempfile::{TempDir, TempPath};
 
 /// The payload at which a block is written. A larger record gets a block of its own.
@@ -113,7 +120,7 @@ impl SpillDir {
     /// Begins a spill file. Its buffer takes about 64 KiB; the file is created with its first block.
     pub fn writer<I: Wire + ?Sized>(&self) -> SpillWriter<I> {
         SpillWriter {
-            path: None,
+            file: None,
             dir: self.clone(),
             block: Vec::new(),
             in_block: 0,
@@ -135,6 +142,23 @@ impl SpillDir {
             .tempfile_in(dir.path.path())
             .map(|file| file.into_temp_path())
             .map_err(|cause| self.failure(dir.path.path(), "create a spill file", cause))
+    }
+
+    /// A file in the directory of a job's checkpoints, which counts up to this length. It is not removed.
+    pub(crate) fn stored<I: Wire + ?Sized>(
+        &self,
+        path: PathBuf,
+        bytes: u64,
+        records: u64,
+    ) -> SpillFile<I> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let file = StoredFile {
+            location: Some(Location::Checkpoint(path)),
+            dir: self.clone(),
+            name: name.map(OnceLock::from).unwrap_or_default(),
+            copied: Mutex::new(Copied { begun: true, bytes }),
+        };
+        SpillFile { file: Arc::new(file), records, bytes, kind: PhantomData }
     }
 
     fn create_dir(&self) -> Result<OwnDir> {
@@ -216,8 +240,8 @@ fn remove_dead(parent: &Path) {
 /// Writes records to a new spill file. The file is removed if the writer is dropped unfinished.
 #[derive(Debug)]
 pub struct SpillWriter<I: Wire + ?Sized> {
-    // Before `dir`, so that the file is removed before its directory.
-    path: Option<TempPath>,
+    /// `None` before the first block. Before `dir`, so that the file is removed before its directory.
+    file: Option<Arc<StoredFile>>,
     dir: SpillDir,
     block: Vec<u8>,
     in_block: u32,
@@ -257,24 +281,34 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
         Ok(())
     }
 
+    /// Writes the block that is not full, so that all records are in the file; returns what the file holds, or `None` if
+    /// that is nothing.
+    pub(crate) fn prefix(&mut self) -> Result<Option<SpillPrefix>> {
+        if self.in_block > 0 {
+            self.write_block()?;
+        }
+        let (bytes, records) = (self.bytes, self.records);
+        Ok(self.file.as_ref().map(|file| SpillPrefix { file: Arc::clone(file), bytes, records }))
+    }
+
     /// Writes the last block and returns the file, which can be read any number of times.
     pub fn finish(mut self) -> Result<SpillFile<I>> {
         if self.in_block > 0 {
             self.write_block()?;
         }
-        Ok(SpillFile {
-            file: Arc::new(StoredFile { path: self.path, dir: self.dir }),
-            records: self.records,
-            bytes: self.bytes,
-            kind: PhantomData,
-        })
+        let file = self.file.unwrap_or_else(|| Arc::new(StoredFile::new(None, &self.dir)));
+        Ok(SpillFile { file, records: self.records, bytes: self.bytes, kind: PhantomData })
     }
 
     fn write_block(&mut self) -> Result<()> {
-        let path = match &mut self.path {
-            Some(path) => path,
-            none => none.insert(self.dir.create_file()?),
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                let path = Location::Own(self.dir.create_file()?);
+                none.insert(Arc::new(StoredFile::new(Some(path), &self.dir)))
+            }
         };
+        let path = file.path();
         let payload = self.block.len() - HEADER;
         self.block[..8].copy_from_slice(&(payload as u64).to_le_bytes());
         self.block[8..12].copy_from_slice(&self.in_block.to_le_bytes());
@@ -282,7 +316,7 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
         self.block[12..HEADER].copy_from_slice(&sum.to_le_bytes());
         OpenOptions::new()
             .append(true)
-            .open(&*path)
+            .open(path)
             .and_then(|mut file| file.write_all(&self.block))
             .map_err(|cause| self.dir.failure(path, "write to the spill file", cause))?;
         let written = self.block.len() as u64;
@@ -313,9 +347,189 @@ pub struct SpillFile<I: Wire + ?Sized> {
 
 #[derive(Debug)]
 struct StoredFile {
-    // `None` when there are no records. Before `dir`, so that it is removed before its directory.
-    path: Option<TempPath>,
+    /// `None` when there are no records. Before `dir`, so that it is removed before its directory.
+    location: Option<Location>,
     dir: SpillDir,
+    /// The name of its copy in the directory of checkpoints, once it is to have one.
+    name: OnceLock<String>,
+    copied: Mutex<Copied>,
+}
+
+#[derive(Debug)]
+enum Location {
+    /// Removed with the last handle.
+    Own(TempPath),
+    /// It belongs to the checkpoints of a job.
+    Checkpoint(PathBuf),
+}
+
+/// How much of a file its copy has.
+#[derive(Debug, Default)]
+struct Copied {
+    /// Whether the copy was created.
+    begun: bool,
+    /// The bytes that are on the disk. There may be more in the copy, of an attempt that failed.
+    bytes: u64,
+}
+
+impl StoredFile {
+    fn new(location: Option<Location>, dir: &SpillDir) -> Self {
+        let (dir, name, copied) = (dir.clone(), OnceLock::new(), Mutex::default());
+        Self { location, dir, name, copied }
+    }
+
+    fn copied(&self) -> MutexGuard<'_, Copied> {
+        self.copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it is; of one without records, the directory of all.
+    fn path(&self) -> &Path {
+        match &self.location {
+            Some(Location::Own(path)) => path,
+            Some(Location::Checkpoint(path)) => path,
+            None => &self.dir.0.parent,
+        }
+    }
+}
+
+/// What a spill file held at a moment: its first bytes, which never change. Keeps the file.
+#[derive(Clone, Debug)]
+pub(crate) struct SpillPrefix {
+    file: Arc<StoredFile>,
+    bytes: u64,
+    records: u64,
+}
+
+impl SpillPrefix {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The name of the copy of the file, which is the same for all its prefixes; `new` names one that has none.
+    pub(crate) fn copy_name(&self, new: impl FnOnce() -> String) -> &str {
+        self.file.name.get_or_init(new)
+    }
+
+    /// Whether the copy has all of it, on the disk.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.file.copied().bytes >= self.bytes
+    }
+
+    /// Adds what the copy of the file in this directory lacks of this prefix, and syncs it. An attempt that fails can be
+    /// repeated.
+    ///
+    /// # Errors
+    ///
+    /// If one of the two files cannot be read or written.
+    pub(crate) fn copy_into(&self, dir: &Path) -> Result<()> {
+        let mut copied = self.file.copied();
+        let Some(name) = self.file.name.get().filter(|_| copied.bytes < self.bytes) else {
+            return Ok(());
+        };
+        let (from, to) = (self.file.path(), dir.join(name));
+        let unread = |cause| self.file.dir.failure(from, "read the spill file", cause);
+        let failed = |cause| Error::io(&to, "copy spilled records into a checkpoint", cause);
+        let mut source = File::open(from).map_err(unread)?;
+        source.seek(SeekFrom::Start(copied.bytes)).map_err(unread)?;
+        // Another file with this name is never written to.
+        let target = OpenOptions::new().write(true).create_new(!copied.begun).open(&to);
+        let mut target = target.map_err(failed)?;
+        copied.begun = true;
+        // Of what was written after that, nothing counts.
+        target.set_len(copied.bytes).map_err(failed)?;
+        target.seek(SeekFrom::Start(copied.bytes)).map_err(failed)?;
+        let missing = self.bytes - copied.bytes;
+        if io::copy(&mut source.take(missing), &mut target).map_err(failed)? < missing {
+            return Err(damaged(&self.file, "it is shorter than what was written".into()));
+        }
+        target.sync_data().map_err(failed)?;
+        copied.bytes = self.bytes;
+        Ok(())
+    }
+}
+
+/// A range of hashes, with its first and its last.
+pub(crate) type HashRange = (u64, u64);
+
+/// A spill file, of which only the records count whose keys have hashes in a range, if there is one.
+#[derive(Debug)]
+pub(crate) struct SpillShare<I: Wire + ?Sized> {
+    pub(crate) file: SpillFile<I>,
+    pub(crate) hashes: Option<HashRange>,
+}
+
+/// Reads the records of a [`SpillShare`].
+#[derive(Debug)]
+pub(crate) struct ShareReader<I: Wire + ?Sized> {
+    reader: SpillReader<I>,
+    hashes: Option<HashRange>,
+}
+
+impl<I: Wire + ?Sized> SpillShare<I> {
+    pub(crate) fn read(&self) -> ShareReader<I> {
+        ShareReader { reader: self.file.read(), hashes: self.hashes }
+    }
+}
+
+impl<I: Wire + ?Sized> From<SpillFile<I>> for SpillShare<I> {
+    /// All of a file.
+    fn from(file: SpillFile<I>) -> Self {
+        Self { file, hashes: None }
+    }
+}
+
+impl<I: Wire + ?Sized> ShareReader<I> {
+    /// The number of records not read yet, with those that do not count.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.reader.remaining()
+    }
+
+    /// As [`SpillReader::next`]; `hash` is called where only some hashes count.
+    #[inline]
+    pub(crate) fn next<R>(
+        &mut self,
+        hash: impl Fn(&I::Of<'_>) -> u64,
+        see: impl FnOnce(I::Of<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let Some((first, last)) = self.hashes else { return self.reader.next(see) };
+        let mut see = Some(see);
+        loop {
+            let seen = self.reader.next(|item| match (first..=last).contains(&hash(&item)) {
+                true => see.take().map(|see| see(item)),
+                false => None,
+            })?;
+            match seen {
+                None => return Ok(None),
+                Some(None) => {}
+                Some(seen) => return Ok(seen),
+            }
+        }
+    }
+}
+
+/// Checks the blocks of a file in a directory of checkpoints, up to this length, and that they hold so many records.
+///
+/// # Errors
+///
+/// If a block is damaged, or the file is not there or too short.
+pub(crate) fn check_blocks(path: &Path, bytes: u64, records: u64) -> Result<()> {
+    let dir = SpillDir::new(path.parent().unwrap_or(path), "");
+    // Records are not decoded, so their type does not matter.
+    let file: SpillFile<u64> = dir.stored(path.to_owned(), bytes, records);
+    let mut reader = file.read();
+    while reader.left > 0 {
+        reader.read_block()?;
+        reader.left -= u64::from(std::mem::take(&mut reader.in_block));
+        reader.at = reader.block.len();
+    }
+    match reader.offset == bytes {
+        true => Ok(()),
+        false => Err(damaged(&file.file, "it holds more than its records".into())),
+    }
 }
 
 impl<I: Wire + ?Sized> SpillFile<I> {
@@ -327,6 +541,17 @@ impl<I: Wire + ?Sized> SpillFile<I> {
     /// The size of the file on disk.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether it belongs to a checkpoint with which the job began.
+    pub(crate) fn is_of_checkpoint(&self) -> bool {
+        matches!(self.file.location, Some(Location::Checkpoint(_)))
+    }
+
+    /// What it holds; `None` if that is nothing.
+    pub(crate) fn prefix(&self) -> Option<SpillPrefix> {
+        let (bytes, records) = (self.bytes, self.records);
+        (bytes > 0).then(|| SpillPrefix { file: Arc::clone(&self.file), bytes, records })
     }
 
     /// Reads the file from the start. Several readers may do so at a time; each keeps a block in memory.
@@ -406,9 +631,10 @@ impl<I: Wire + ?Sized> SpillReader<I> {
         if self.at != self.block.len() {
             return Err(damaged(&self.file, "a block holds more than its records".into()));
         }
-        let Some(path) = &self.file.path else {
+        if self.file.location.is_none() {
             return Err(damaged(&self.file, "it does not exist".into()));
-        };
+        }
+        let path = self.file.path();
         let failed = |cause: io::Error| match cause.kind() {
             io::ErrorKind::UnexpectedEof => {
                 damaged(&self.file, "it ends in the middle of a block".into())
@@ -447,14 +673,12 @@ impl<I: Wire + ?Sized> SpillReader<I> {
 
 #[cold]
 fn damaged(file: &StoredFile, what: String) -> Error {
-    let error = Error::new(
-        ErrorKind::Io,
-        format!("the spill file was damaged after it was written: {what}"),
-    );
-    match &file.path {
-        Some(path) => error.at(Place::File(path.to_path_buf())),
-        None => error.at(Place::File(file.dir.0.parent.clone())),
-    }
+    let whose = match &file.location {
+        Some(Location::Checkpoint(_)) => "the file of spilled records of the checkpoint",
+        _ => "the spill file",
+    };
+    let what = format!("{whose} was damaged after it was written: {what}");
+    Error::new(ErrorKind::Io, what).at(Place::File(file.path().to_owned()))
 }
 
 #[cfg(test)]
@@ -620,7 +844,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = SpillDir::new(parent.path(), "job");
         let file = numbers(&dir, 20_000);
-        let path = file.file.path.as_ref().unwrap().to_path_buf();
+        let path = file.file.path().to_path_buf();
         let whole = fs::read(&path).unwrap();
         let read = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
@@ -652,6 +876,76 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_gets_what_it_lacks() {
+        let (parent, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dir = SpillDir::new(parent.path(), "job");
+        let mut writer: SpillWriter<u64> = dir.writer();
+        assert!(writer.prefix().unwrap().is_none(), "nothing was written");
+        let mut grow = |numbers: std::ops::Range<u64>| {
+            numbers.for_each(|number| writer.push(&number).unwrap());
+            writer.prefix().unwrap().unwrap()
+        };
+        let first = grow(0..20_000);
+        let path = copies.path().join(first.copy_name(|| "copy".to_owned()));
+        first.copy_into(copies.path()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), first.bytes());
+        // What is there already is not written again.
+        let mut altered = fs::read(&path).unwrap();
+        altered[100] ^= 1;
+        fs::write(&path, &altered).unwrap();
+        let second = grow(20_000..50_000);
+        assert!(!second.is_copied());
+        assert_eq!(second.copy_name(|| panic!("it has a name")), "copy");
+        second.copy_into(copies.path()).unwrap();
+        let mut copied = fs::read(&path).unwrap();
+        assert_eq!((copied.len() as u64, copied[100]), (second.bytes(), altered[100]));
+        assert!(check_blocks(&path, second.bytes(), second.records()).is_err());
+        copied[100] ^= 1;
+        // As an attempt leaves it that has failed.
+        copied.extend_from_slice(&[7; 1000]);
+        fs::write(&path, &copied).unwrap();
+        let third = grow(50_000..50_001);
+        third.copy_into(copies.path()).unwrap();
+        first.copy_into(copies.path()).unwrap();
+        drop((writer, second));
+        for prefix in [&first, &third] {
+            check_blocks(&path, prefix.bytes(), prefix.records()).unwrap();
+            let stored: SpillFile<u64> = dir.stored(path.clone(), prefix.bytes(), prefix.records());
+            assert!(stored.prefix().unwrap().is_copied());
+            let mut reader = stored.read();
+            for number in 0..prefix.records() {
+                assert_eq!(reader.next(|number| number).unwrap(), Some(number));
+            }
+            assert_eq!(reader.next(|number| number).unwrap(), None);
+        }
+        assert!(check_blocks(&path, third.bytes() - 1, third.records()).is_err());
+        assert!(check_blocks(&path, third.bytes(), third.records() - 1).is_err());
+        drop((first, third));
+        assert!(path.exists(), "a copy belongs to the checkpoints");
+        // Another file of that name is left alone.
+        let prefix = numbers(&dir, 3).prefix().unwrap();
+        prefix.copy_name(|| "copy".to_owned());
+        assert!(prefix.copy_into(copies.path()).is_err());
+    }
+
+    #[test]
+    fn a_share_has_the_records_of_its_hashes() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = SpillDir::new(parent.path(), "job");
+        let share = |hashes| SpillShare { file: numbers(&dir, 20_000), hashes };
+        for (hashes, expected) in
+            [(None, 0..20_000), (Some((500, 11_000)), 500..11_001), (Some((30_000, 40_000)), 0..0)]
+        {
+            let (share, mut found) = (share(hashes), Vec::new());
+            let mut reader = share.read();
+            while let Some(number) = reader.next(|number| *number, |number| number).unwrap() {
+                found.push(number);
+            }
+            assert!(found.into_iter().eq(expected), "{hashes:?}");
+        }
+    }
+
+    #[test]
     fn an_error_names_the_operation_and_path() {
         let parent = tempfile::tempdir().unwrap();
         let occupied = parent.path().join("occupied");
@@ -672,7 +966,8 @@ mod tests {
         // A device that is always full, behind a link that can be removed.
         let link = parent.path().join("full");
         std::os::unix::fs::symlink("/dev/full", &link).unwrap();
-        writer.path = Some(TempPath::try_from_path(link).unwrap());
+        let full = Location::Own(TempPath::try_from_path(link).unwrap());
+        writer.file = Some(Arc::new(StoredFile::new(Some(full), &dir)));
         writer.push(&1_u64).unwrap();
         let error = writer.finish().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);

@@ -16,7 +16,7 @@ use crate::fault::{Fault, is_planted};
 use crate::flow::catch;
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
-use crate::runtime::SaveOrder;
+use crate::runtime::{SaveOrder, ToSave};
 use crate::sync::{Mutex, lock, spawn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -190,6 +190,10 @@ impl Checkpointing {
                     store.dir().display()
                 ));
             }
+            // What was copied for a checkpoint that came too late.
+            if self.writer.host != HostId::FIRST && job.has_succeeded() {
+                store.remove_unneeded(|name| self.checkpoints.has_copied(name));
+            }
         })?;
         Ok(Checkpointer(thread))
     }
@@ -258,8 +262,9 @@ impl Checkpointing {
         lateness.passed_after(Duration::from_nanos(job.now().saturating_sub(began)));
         let Some(epoch) = epoch.filter(|_| !job.is_over()) else { return Ok(false) };
         // Also if this host cannot save: what the others have saved must not pile up there.
-        job.launched().job.ask_to_save(epoch);
-        let taken = job.taken(epoch);
+        let superseded = self.checkpoints.superseded(epoch);
+        job.launched().job.ask_to_save(epoch, superseded.clone());
+        let taken = job.taken(epoch, superseded);
         let Some(answers) = job.wait_saved() else { return Ok(false) };
         let (mut parts, mut refused) = (Vec::new(), Ok(true));
         for answer in answers {
@@ -308,8 +313,8 @@ impl Checkpointing {
         // Of the checkpoints that may still come to count.
         let mut commits = BTreeMap::new();
         while let Some(order) = job.wait_to_save() {
-            let epoch = match order {
-                SaveOrder::Save(epoch) => epoch,
+            let ToSave { epoch, superseded } = match order {
+                SaveOrder::Save(barrier) => barrier,
                 SaveOrder::Counts(epoch) => {
                     // Those before it do not count, and what they would have committed is in its own.
                     let later = commits.split_off(&epoch.next());
@@ -318,7 +323,7 @@ impl Checkpointing {
                     continue;
                 }
             };
-            let mut taken = job.taken(epoch);
+            let mut taken = job.taken(epoch, superseded);
             if let Ok(Some(taken)) = &mut taken {
                 commits.insert(epoch, std::mem::take(&mut taken.commits));
             }

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::metrics::Stats;
 use crate::net::HostId;
 use crate::plan::Plan;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 /// The error message of a job that the program has cancelled.
@@ -217,7 +218,7 @@ impl JobHandle {
     ///
     /// If an operator could not save what it remembers.
     pub(crate) fn snapshot(&self) -> Result<Option<Taken>> {
-        self.running.barrier()?.map_or(Ok(None), |epoch| self.running.taken(epoch))
+        self.running.barrier()?.map_or(Ok(None), |epoch| self.running.taken(epoch, BTreeSet::new()))
     }
 
     /// On the first host, takes a checkpoint, and returns whether the job goes on; on another one, saves its parts of

@@ -1,6 +1,6 @@
 //! A running job, as its handles, its watch and an application share it.
 
-use crate::checkpoint::Taken;
+use crate::checkpoint::{StateId, Taken};
 use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Epoch;
@@ -8,6 +8,7 @@ use crate::metrics::Stats;
 use crate::net::HostId;
 use crate::plan::Launched;
 use crate::runtime::{Answer, Runtime, SaveOrder};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,16 +94,20 @@ impl RunningJob {
         Ok(())
     }
 
-    /// What the tasks of this host have saved at a barrier; `None` if the job is drained, or has no checkpoints.
+    /// What the tasks of this host have saved at a barrier, but for what is superseded; `None` if the job is drained, or has no checkpoints.
     ///
     /// # Errors
     ///
     /// If an operator could not save what it remembers.
-    pub(super) fn taken(&self, epoch: Epoch) -> Result<Option<Taken>> {
+    pub(super) fn taken(
+        &self,
+        epoch: Epoch,
+        superseded: BTreeSet<StateId>,
+    ) -> Result<Option<Taken>> {
         let Launched { job, checkpoints, .. } = &self.launched;
         let torn = job.signals().torn(epoch);
         // Also of a torn one: what tasks have saved must not pile up.
-        let taken = checkpoints.as_ref().map(|checkpoints| checkpoints.take(epoch));
+        let taken = checkpoints.as_ref().map(|checkpoints| checkpoints.take(epoch, superseded));
         // A job that is drained ends as such.
         let is_drained = job.signals().draining();
         if let Some(operator) = torn.filter(|_| checkpoints.is_some() && !is_drained) {

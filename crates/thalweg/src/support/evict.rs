@@ -1,7 +1,7 @@
 //! Moves the states of a keyed table to disk and back, through its [`Overflow`], and into checkpoints.
 
 use super::overflow::Overflow;
-use crate::checkpoint::Saving;
+use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Key, Portable, Wire};
 use crate::error::Result;
 use crate::state::{Drain, GroupTable, HeapEstimate};
@@ -31,20 +31,23 @@ where
     overflow.evicted()
 }
 
-/// Saves the states of a table, each with its key.
+/// Saves the states of a table, each with its key, and what is on disk.
+///
+/// # Errors
+///
+/// If what is still to be written there cannot be.
 pub(crate) fn save<K, V, S>(
     table: &GroupTable<K, V>,
-    overflow: &Overflow<S, Evicted<K, V>>,
+    overflow: &mut Overflow<S, Evicted<K, V>>,
     out: &mut Saving,
-) where
+) -> Result<()>
+where
     K: Key<Owned: Borrow<K>> + ?Sized,
     V: Data,
     S: Wire + ?Sized,
     Evicted<K, V>: Data,
 {
-    if !overflow.is_empty() {
-        return out.refuse("some of its keys are on disk, and what is there is not saved yet");
-    }
+    overflow.save(out)?;
     table.for_each(|key, state| {
         let hash = K::hash(key.probe());
         out.add_by_key(hash, |bytes| {
@@ -52,6 +55,33 @@ pub(crate) fn save<K, V, S>(
             state.encode(bytes);
         });
     });
+    Ok(())
+}
+
+/// Restores what [`save`] has saved.
+///
+/// # Errors
+///
+/// If it cannot be read, or has no room.
+pub(crate) fn restore_all<K, V, S>(
+    saved: &StateHandle,
+    table: &mut GroupTable<K, V>,
+    weighed: &mut HeapEstimate<V>,
+    overflow: &mut Overflow<S, Evicted<K, V>>,
+) -> Result<()>
+where
+    K: Key<Owned: Borrow<K>> + ?Sized,
+    V: Data,
+    S: Wire + ?Sized,
+    Evicted<K, V>: Data,
+    (K::Owned, V): Data,
+{
+    saved.restore(|(key, state): (K::Owned, V)| {
+        let hash = K::hash(key.borrow().probe());
+        restore((hash, key, state), table, weighed, overflow)
+    })?;
+    // Behind the table: no key is accepted after them.
+    saved.restore_files(|file| overflow.restore(&file))
 }
 
 /// Moves a state from disk, or from a checkpoint, back into the table, or writes it to disk again where there is no room.

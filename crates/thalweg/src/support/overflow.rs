@@ -9,13 +9,20 @@
 //! states are written to the same parts, and so is every later record. When a part is read back, its states come
 //! first, and its records are then applied to them.
 //!
+//! Checkpoints refer to what has been written of each part before the input's end; no barrier comes while parts are read
+//! back. In a job that begins with a checkpoint, the files of the checkpoint come first in each part, and whatever the task
+//! writes comes behind them. Its table is frozen from the start then, since the keys that it does not have may be in those
+//! files. A file that was written by a task with other keys is read by each task that owns some of them.
+//!
 //! This module uses no table and no aggregate: operators ask it before their tables grow.
 
+use crate::checkpoint::{SavedFile, Saving};
 use crate::data::{Data, Wire};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
-use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::state::{ShareReader, SpillDir, SpillShare, SpillWriter};
+use std::collections::VecDeque;
 
 /// The binary logarithm of the number of parts that records are split into when the table is full.
 const PARTS_BITS: u32 = 4;
@@ -36,6 +43,8 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     spill: SpillDir,
     /// The parts that are being written, by the bits of the hash.
     parts: Vec<HashPart<SpillWriter<E>, SpillWriter<S>>>,
+    /// What the checkpoint has of each part with which the job began, until its input ends.
+    restored: Vec<WrittenPart<S, E>>,
     /// How often the part that is being processed has been split.
     depth: u32,
     /// Parts that are still to be processed, each with how often it has been split.
@@ -45,19 +54,55 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
 }
 
 /// States, and the records that arrived after them.
+#[derive(Default)]
 struct HashPart<E, S> {
     states: E,
     records: S,
 }
 
-/// A part that has been written completely.
-type WrittenPart<S, E> = HashPart<SpillFile<E>, SpillFile<S>>;
+/// A part that has been written completely. Of one key, what was written first is in the first file.
+type WrittenPart<S, E> = HashPart<Vec<SpillShare<E>>, Vec<SpillShare<S>>>;
 
 /// A part that is being read.
 pub(crate) struct PartReader<S: Wire + ?Sized, E: Data> {
     /// Must be read to the end before the records.
-    pub(crate) states: SpillReader<E>,
-    pub(crate) records: SpillReader<S>,
+    pub(crate) states: FilesReader<E>,
+    pub(crate) records: FilesReader<S>,
+}
+
+/// Reads files one after the other. Each is released when it has been read.
+pub(crate) struct FilesReader<I: Wire + ?Sized>(VecDeque<ShareReader<I>>);
+
+impl<I: Wire + ?Sized> FilesReader<I> {
+    fn of(files: &[SpillShare<I>]) -> Self {
+        Self(files.iter().map(SpillShare::read).collect())
+    }
+
+    /// Passes the next record to `see`; `None` after the last. `hash` is that of a record's key.
+    #[inline]
+    pub(crate) fn next<R>(
+        &mut self,
+        hash: impl Fn(&I::Of<'_>) -> u64,
+        see: impl FnOnce(I::Of<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut see = Some(see);
+        while let Some(reader) = self.0.front_mut() {
+            let read = reader.next(&hash, |item| see.take().map(|see| see(item)))?;
+            if let Some(seen) = read {
+                return Ok(seen);
+            }
+            self.0.pop_front();
+        }
+        Ok(None)
+    }
+}
+
+/// What an overflow has to know of a file in a checkpoint.
+#[derive(Data)]
+struct Note {
+    part: u64,
+    /// Whether it has states, and not records.
+    has_states: bool,
 }
 
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
@@ -69,6 +114,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
             frozen: false,
             spill: cx.spill.clone(),
             parts: Vec::new(),
+            restored: Vec::new(),
             depth: 0,
             on_disk: Vec::new(),
             bytes: 0,
@@ -80,9 +126,56 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         self.bytes
     }
 
-    /// Whether nothing is on disk.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.on_disk.is_empty()
+    /// Saves what is on disk.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be written; then it is refused too.
+    pub(crate) fn save(&mut self, out: &mut Saving) -> Result<()> {
+        if self.depth > 0 || !self.on_disk.is_empty() {
+            out.refuse("some of its keys are being read back from disk");
+        }
+        let note = |part: usize, has_states| Note { part: part as u64, has_states };
+        for (at, part) in self.restored.iter().enumerate() {
+            part.states.iter().for_each(|file| out.add_share(file, &note(at, true)));
+            part.records.iter().for_each(|file| out.add_share(file, &note(at, false)));
+        }
+        for (at, HashPart { states, records }) in self.parts.iter_mut().enumerate() {
+            let written = states.prefix().and_then(|states| Ok((states, records.prefix()?)));
+            let (states, records) = written.inspect_err(|_| out.refuse("its disk is full"))?;
+            if let Some(states) = states {
+                out.add_file::<E>(states, None, &note(at, true));
+            }
+            if let Some(records) = records {
+                out.add_file::<S>(records, None, &note(at, false));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a file of the checkpoint with which the job begins. Keys that the table does not have by then are not accepted
+    /// any more.
+    ///
+    /// # Errors
+    ///
+    /// If it is of other records.
+    pub(crate) fn restore(&mut self, file: &SavedFile<'_>) -> Result<()> {
+        let Note { part, has_states } = file.note()?;
+        if self.restored.is_empty() {
+            let none = || HashPart { states: Vec::new(), records: Vec::new() };
+            self.restored.resize_with(1 << PARTS_BITS, none);
+        }
+        let Some(part) = usize::try_from(part).ok().and_then(|part| self.restored.get_mut(part))
+        else {
+            let what = "the checkpoint has keys on disk in more parts than there are";
+            return Err(Error::new(ErrorKind::Input, what));
+        };
+        match has_states {
+            true => part.states.push(file.open(&self.spill)?),
+            false => part.records.push(file.open(&self.spill)?),
+        }
+        self.frozen = true;
+        Ok(())
     }
 
     /// The memory budget that the table shares, in bytes.
@@ -174,11 +267,17 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// The input, or the part being processed, has ended: completes what was written meanwhile.
     pub(crate) fn set_aside(&mut self) -> Result<()> {
         let depth = self.depth + 1;
-        for HashPart { states, records } in self.parts.drain(..) {
-            if states.records() + records.records() > 0 {
+        let (mut restored, mut written) = (self.restored.drain(..), self.parts.drain(..));
+        for _ in 0..1 << PARTS_BITS {
+            let mut part = restored.next().unwrap_or_default();
+            if let Some(HashPart { states, records }) = written.next() {
                 let (states, records) = (states.finish()?, records.finish()?);
                 self.bytes += states.bytes() + records.bytes();
-                self.on_disk.push((HashPart { states, records }, depth));
+                part.states.extend((states.records() > 0).then(|| states.into()));
+                part.records.extend((records.records() > 0).then(|| records.into()));
+            }
+            if !(part.states.is_empty() && part.records.is_empty()) {
+                self.on_disk.push((part, depth));
             }
         }
         Ok(())
@@ -191,6 +290,9 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         let (part, depth) = self.on_disk.pop().unzip();
         self.depth = depth.unwrap_or(0);
         let part: WrittenPart<S, E> = part?;
-        Some(PartReader { states: part.states.read(), records: part.records.read() })
+        Some(PartReader {
+            states: FilesReader::of(&part.states),
+            records: FilesReader::of(&part.records),
+        })
     }
 }

@@ -60,8 +60,8 @@ where
         );
         let mut left = MergeInput::new(cx, self.op);
         let mut right = MergeInput::new(cx, self.op);
-        saved.0.restore(|row, _| left.take(row))?;
-        saved.1.restore(|row, _| right.take(row))?;
+        left.restore(&saved.0)?;
+        right.restore(&saved.1)?;
         let core = Core {
             op: cx.op(self.op),
             left,
@@ -181,6 +181,7 @@ impl<K: Data + Eq, V: Data, T: Time> MergeInput<K, V, T> {
     fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         let compare: Compare<K, V, T> = rows_in_order;
         let sorter = Sorter::new(compare, cx.spillable(op), cx.spill.clone());
+        let sorter = sorter.hashed_by(|(hash, ..)| *hash);
         Self { taking: Some(sorter), sorted: None, head: None }
     }
 
@@ -200,17 +201,24 @@ impl<K: Data + Eq, V: Data, T: Time> MergeInput<K, V, T> {
         Ok(())
     }
 
-    /// Spills and releases memory where the pool is over its budget.
     fn save(&self, out: &mut RowsOut<'_>) {
         let Some(sorter) = &self.taking else { return };
-        match sorter.in_memory() {
-            Some(rows) => rows.iter().for_each(|(_, key, value, time)| {
-                out.add(key, value, *time, false);
-            }),
-            None => out.refuse(),
-        }
+        let (runs, rows) = sorter.parts();
+        runs.iter().for_each(|run| out.add_share(run));
+        rows.iter().for_each(|(_, key, value, time)| out.add(key, value, *time, false));
     }
 
+    fn restore(&mut self, saved: &SavedRows<K, V, T>) -> Result<()> {
+        if let Some(sorter) = &mut self.taking {
+            saved.restore_files(|file| {
+                sorter.add_run(file.open(sorter.spill_dir())?);
+                Ok(())
+            })?;
+        }
+        saved.restore(|row, _| self.take(row))
+    }
+
+    /// Spills and releases memory where the pool is over its budget.
     fn give_way(&mut self) -> Result<()> {
         match (&mut self.taking, &mut self.sorted) {
             (Some(sorter), _) => sorter.give_way(),

@@ -18,7 +18,7 @@ use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
-use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, save};
+use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -61,6 +61,9 @@ pub trait Upsert<I: Record + ?Sized>: Clone + Send + 'static {
     /// Converts it back.
     #[doc(hidden)]
     fn restore<R>(item: <Self::Spilled as Record>::Of<'_>, read: impl FnOnce(I::Of<'_>) -> R) -> R;
+    /// The hash of the key of a record that was written to disk.
+    #[doc(hidden)]
+    fn spilled_hash(&self, item: &<Self::Spilled as Record>::Of<'_>) -> u64;
     /// The result of a key's state.
     #[doc(hidden)]
     fn finish(&self, state: Self::State) -> Self::Output;
@@ -127,6 +130,10 @@ where
 
     fn restore<R>(item: I::Of<'_>, read: impl FnOnce(I::Of<'_>) -> R) -> R {
         read(item)
+    }
+
+    fn spilled_hash(&self, item: &I::Of<'_>) -> u64 {
+        self.keys.hash(item)
     }
 
     fn finish(&self, state: A::State) -> A::Output {
@@ -214,6 +221,10 @@ where
         read(PartialEntry { hash, key, arena: &arena, state })
     }
 
+    fn spilled_hash(&self, (hash, ..): &(u64, K::Owned, A::State)) -> u64 {
+        *hash
+    }
+
     fn finish(&self, state: A::State) -> A::Output {
         self.aggregate.finish(state)
     }
@@ -253,10 +264,7 @@ where
         };
         let state = cx.state::<SavedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
-        state.restore(|(key, value): SavedState<C::Item, B>| {
-            let hash = B::Key::hash(key.borrow().probe());
-            restore((hash, key, value), table, weighed, overflow)
-        })?;
+        restore_all(&state, table, weighed, overflow)?;
         let group = GroupPush {
             core,
             state,
@@ -479,17 +487,19 @@ where
         reader: &mut PartReader<B::Spilled, EvictedState<I, B>>,
     ) -> Result<bool> {
         let accounted = core.weighed.bytes();
+        let (op, absorb) = (core.op.clone(), core.absorb.clone());
         for _ in 0..CHUNK {
-            if let Some(state) = reader.states.next(|state| state)? {
+            if let Some(state) = reader.states.next(|state| state.0, |state| state)? {
                 restore(state, &mut core.table, &mut core.weighed, &mut core.overflow)?;
                 if core.weighed.bytes() >= accounted + UNACCOUNTED {
                     break;
                 }
                 continue;
             }
-            let records = &mut reader.records;
-            let read =
-                records.next(|spilled| B::restore(spilled, |item| core.put(waiting, item)))?;
+            let read = reader.records.next(
+                |spilled| guard(&op, || absorb.spilled_hash(spilled)),
+                |spilled| B::restore(spilled, |item| core.put(waiting, item)),
+            )?;
             if read.is_none() {
                 return Ok(false);
             }
@@ -520,8 +530,12 @@ where
             }
             other => {
                 self.core.take_all(&mut self.waiting);
-                let Core { table, overflow, .. } = &self.core;
-                self.state.save(other, |out| save(table, overflow, out));
+                let Core { op, table, overflow, .. } = &mut self.core;
+                self.state.save(other, |out| {
+                    if let Err(error) = save(table, overflow, out) {
+                        op.fail(error);
+                    }
+                });
                 self.next.event(other);
             }
         }

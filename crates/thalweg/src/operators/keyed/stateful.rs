@@ -12,7 +12,7 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
-use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, save};
+use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -82,10 +82,7 @@ where
         };
         let state = cx.state::<SavedState<C::Item, X>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
-        state.restore(|(key, value): SavedState<C::Item, X>| {
-            let hash = X::Key::hash(key.borrow().probe());
-            restore((hash, key, value), table, weighed, overflow)
-        })?;
+        restore_all(&state, table, weighed, overflow)?;
         self.prev.attach(
             cx,
             RememberingPush {
@@ -277,8 +274,12 @@ where
                 self.next_part();
             }
             other => {
-                let Core { table, overflow, .. } = &self.core;
-                self.state.save(other, |out| save(table, overflow, out));
+                let core = &mut self.core;
+                self.state.save(other, |out| {
+                    if let Err(error) = save(&core.table, &mut core.overflow, out) {
+                        core.fail(error);
+                    }
+                });
                 self.next.event(other);
             }
         }
@@ -289,8 +290,9 @@ where
         core.account();
         let Phase::Reading(reader) = phase else { return next.resume() };
         let mut accounted = core.weighed.bytes();
+        let (op, step) = (core.op.clone(), core.step.clone());
         let flow = pump(next, |next| {
-            let read = match reader.states.next(|state| state) {
+            let read = match reader.states.next(|state| state.0, |state| state) {
                 Ok(Some(state)) => {
                     let Core { table, weighed, overflow, .. } = &mut *core;
                     let restored = restore(state, table, weighed, overflow).map(Some);
@@ -300,7 +302,10 @@ where
                     }
                     restored
                 }
-                Ok(None) => reader.records.next(|item| core.take(item, T::LAST, next)),
+                Ok(None) => reader.records.next(
+                    |item| guard(&op, || step.hash(item)),
+                    |item| core.take(item, T::LAST, next),
+                ),
                 Err(error) => Err(error),
             };
             match read {

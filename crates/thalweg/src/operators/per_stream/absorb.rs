@@ -141,7 +141,7 @@ where
         let (state, ended) = match value.at_barrier() {
             AtBarrier::Unsaved => (StateHandle::none(), StateHandle::none()),
             AtBarrier::SavedToTheEnd => {
-                (cx.state::<A::Saved>(self.op, VALUE, Redistribution::Own), StateHandle::none())
+                (cx.state::<A::Saved>(self.op, VALUE, Redistribution::Dealt), StateHandle::none())
             }
             AtBarrier::Saved | AtBarrier::Given => (
                 cx.state::<A::Saved>(self.op, VALUE, Redistribution::First),

@@ -283,16 +283,17 @@ where
 
     fn save(&self, out: &mut Saving) {
         let Phase::Taking(Some(sorter)) = &self.phase else { return };
-        match sorter.in_memory() {
-            Some(records) => records.iter().for_each(|record| out.add(record)),
-            None => {
-                out.refuse("some of its records are on disk, and what is there is not saved yet")
-            }
-        }
+        let (runs, records) = sorter.parts();
+        runs.iter().for_each(|run| out.add_share(run, &()));
+        records.iter().for_each(|record| out.add(record));
     }
 
     fn restore(&mut self, state: &StateHandle) -> Result<()> {
         let Phase::Taking(Some(sorter)) = &mut self.phase else { return Ok(()) };
+        state.restore_files(|file| {
+            sorter.add_run(file.open(sorter.spill_dir())?);
+            Ok(())
+        })?;
         state.restore(|record| sorter.push(record))
     }
 }

@@ -1,11 +1,12 @@
 //! Rows of joins in checkpoints.
 
 use super::Row;
-use crate::checkpoint::{Redistribution, Saving, StateHandle};
-use crate::data::Data;
+use crate::checkpoint::{Redistribution, SavedFile, Saving, StateHandle};
+use crate::data::{Data, Wire};
 use crate::error::Result;
 use crate::flow::Event;
 use crate::plan::TaskContext;
+use crate::state::SpillShare;
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -75,6 +76,18 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
             take((key.key_hash(), key, value, time), met)
         })
     }
+
+    /// Gives the files to this task that it begins with.
+    ///
+    /// # Errors
+    ///
+    /// Those of `take`.
+    pub(in crate::operators::join) fn restore_files(
+        &self,
+        take: impl FnMut(SavedFile<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.handle.restore_files(take)
+    }
 }
 
 impl RowsOut<'_> {
@@ -91,6 +104,11 @@ impl RowsOut<'_> {
             time.encode(bytes);
             met.encode(bytes);
         });
+    }
+
+    /// Adds rows that are on disk.
+    pub(in crate::operators::join) fn add_share<I: Wire + ?Sized>(&mut self, rows: &SpillShare<I>) {
+        self.0.add_share(rows, &());
     }
 
     /// The rows cannot be saved now.

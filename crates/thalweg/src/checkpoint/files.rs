@@ -1,0 +1,184 @@
+//! What operators have on disk, in checkpoints: files of spilled records beside those of checkpoints.
+//!
+//! An operator refers to what its spill files hold at a barrier ([`Saving::add_file`]), and the checkpoint has the names and
+//! lengths of their copies in its head. Copying is done beside the records' way, by the thread that takes checkpoints, and
+//! adds to each copy only what it lacks. So a checkpoint costs what was spilled since the one before it, and any number of
+//! checkpoints share a file.
+//!
+//! A job that begins with a checkpoint reads the copies in place, up to the length that the checkpoint says, and never
+//! appends to them: what was appended after the checkpoint was written counts for nothing. As long as it needs them, its own
+//! checkpoints refer to the same files.
+
+use super::Saving;
+use crate::data::{Data, DecodeError, Portable, Wire, decode_whole};
+use crate::error::{Error, ErrorKind, Result};
+use crate::state::{HashRange, SpillDir, SpillFile, SpillPrefix, SpillShare};
+use crate::sync::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+
+/// How the names of these files begin and end.
+const SPILLED: &str = "spilled-";
+const SUFFIX: &str = ".records";
+
+/// All hashes.
+pub(super) const ALL: HashRange = (0, u64::MAX);
+
+/// The directory in which a job's spill files are copied.
+pub(super) struct SavedFiles {
+    pub(super) dir: PathBuf,
+    /// What makes the names of this run on this host unlike those of others.
+    run: String,
+    named: AtomicU64,
+}
+
+/// A file to which a state of one task refers.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+pub(super) struct FileEntry {
+    pub(super) name: String,
+    /// Its length, and the number of records in it, when it was saved. Later there may be more.
+    pub(super) bytes: u64,
+    pub(super) records: u64,
+    /// The type of its records.
+    schema: String,
+    /// The hashes of keys that the entry is for.
+    hashes: (u64, u64),
+    /// Whether there are records of other hashes too.
+    is_shared: bool,
+    /// What the operator must know of it.
+    note: Vec<u8>,
+}
+
+/// A file that a task begins with.
+pub(crate) struct SavedFile<'a> {
+    pub(super) entry: &'a FileEntry,
+    pub(super) dir: &'a Path,
+    /// The hashes of keys that are this task's.
+    pub(super) hashes: HashRange,
+}
+
+impl SavedFiles {
+    pub(super) fn new(dir: &Path) -> Self {
+        // Only the name is made: it has so many letters that no other run has the same.
+        let unique = tempfile::Builder::new()
+            .prefix("")
+            .rand_bytes(12)
+            .make(|path| Ok(path.file_name().unwrap_or_default().to_string_lossy().into_owned()));
+        let run = unique.map(|made| made.as_file().clone()).unwrap_or_default();
+        Self { dir: dir.to_owned(), run, named: AtomicU64::new(0) }
+    }
+
+    fn new_name(&self) -> String {
+        let number = self.named.fetch_add(1, Ordering::Relaxed);
+        format!("{SPILLED}{}-{number}{SUFFIX}", self.run)
+    }
+
+    pub(super) fn has_named(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(SPILLED).and_then(|rest| rest.strip_prefix(&*self.run));
+        rest.is_some_and(|rest| rest.starts_with('-'))
+    }
+}
+
+/// Whether a file in a directory of checkpoints is one of these.
+pub(super) fn is_spilled(name: &str) -> bool {
+    name.starts_with(SPILLED) && name.ends_with(SUFFIX)
+}
+
+impl FileEntry {
+    /// Checks that the name is that of such a file, and leads out of no directory.
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        let is_name = Path::new(&self.name).file_name().is_some_and(|name| *name == *self.name);
+        match is_name && is_spilled(&self.name) {
+            true => Ok(()),
+            false => Err(DecodeError::invalid("the name of a file of spilled records")),
+        }
+    }
+
+    /// One that is whole, for tests of what stores it.
+    #[cfg(test)]
+    pub(super) fn of(name: &str, bytes: u64) -> Self {
+        let (name, schema, note) = (name.to_owned(), String::new(), Vec::new());
+        Self { name, bytes, records: 1, schema, hashes: ALL, is_shared: false, note }
+    }
+
+    /// The file, as a task begins with it whose keys have these hashes; `None` if none of the keys are in it.
+    pub(super) fn for_hashes<'a>(
+        &'a self,
+        (first, last): HashRange,
+        dir: &'a Path,
+    ) -> Option<SavedFile<'a>> {
+        let hashes = (first.max(self.hashes.0), last.min(self.hashes.1));
+        (hashes.0 <= hashes.1).then_some(SavedFile { entry: self, dir, hashes })
+    }
+}
+
+impl Saving {
+    /// Adds what a spill file holds, and what the operator has to know of it. `of` are the hashes of keys that count, if not
+    /// all of the file does.
+    pub(crate) fn add_file<I: Wire + ?Sized>(
+        &mut self,
+        prefix: SpillPrefix,
+        of: Option<HashRange>,
+        note: &impl Data,
+    ) {
+        let Some(files) = &self.files else {
+            return self
+                .refuse("some of its records are on disk, and there is no directory for them");
+        };
+        let mut encoded = Vec::new();
+        note.encode(&mut encoded);
+        let entry = FileEntry {
+            name: prefix.copy_name(|| files.new_name()).to_owned(),
+            bytes: prefix.bytes(),
+            records: prefix.records(),
+            schema: schema_of::<I>(),
+            hashes: of.unwrap_or(self.hashes),
+            is_shared: of.is_some(),
+            note: encoded,
+        };
+        self.spilled.push((entry, Some(prefix)));
+    }
+
+    /// Adds a spill file, or the share of it that counts.
+    pub(crate) fn add_share<I: Wire + ?Sized>(&mut self, share: &SpillShare<I>, note: &impl Data) {
+        if let Some(prefix) = share.file.prefix() {
+            self.add_file::<I>(prefix, share.hashes, note);
+        }
+    }
+}
+
+fn schema_of<I: Portable + ?Sized>() -> String {
+    I::Owned::schema().to_string()
+}
+
+impl SavedFile<'_> {
+    /// What the operator has noted of it.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be read.
+    pub(crate) fn note<N: Data>(&self) -> Result<N> {
+        decode_whole(&self.entry.note, N::decode).map_err(|error| {
+            let what = format!("a file of spilled records of the checkpoint is unknown: {error}");
+            Error::new(ErrorKind::Input, what)
+        })
+    }
+
+    /// The file, and the hashes that count if not all do.
+    ///
+    /// # Errors
+    ///
+    /// If its records are of another type.
+    pub(crate) fn open<I: Wire + ?Sized>(&self, spill: &SpillDir) -> Result<SpillShare<I>> {
+        let FileEntry { name, bytes, records, schema, hashes, is_shared, .. } = self.entry;
+        let own = schema_of::<I>();
+        if *schema != own {
+            let what = format!(
+                "the checkpoint has spilled records as `{schema}`, and this program as `{own}`"
+            );
+            return Err(Error::new(ErrorKind::Plan, what));
+        }
+        let file: SpillFile<I> = spill.stored(self.dir.join(name), *bytes, *records);
+        let is_whole = !is_shared && self.hashes == *hashes;
+        Ok(SpillShare { file, hashes: (!is_whole).then_some(self.hashes) })
+    }
+}

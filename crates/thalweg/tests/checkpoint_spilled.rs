@@ -1,0 +1,322 @@
+//! Jobs that hold more than memory has room for, interrupted and restored with what they have on disk.
+
+use std::fmt::Debug;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use thalweg::check::check;
+use thalweg::checkpoint::CheckpointDir;
+use thalweg::config::{CheckpointConfig, Config};
+use thalweg::{Chain, Environment, Output, Stream};
+
+const RECORDS: u64 = 60_000;
+const KEYS: u64 = 9000;
+/// Far less than the keys take.
+const MEMORY: usize = 1 << 18;
+
+/// A key that takes some room.
+fn key(n: u64) -> String {
+    format!("{:0150}", n % KEYS)
+}
+
+/// How a job is run.
+#[derive(Clone, Default)]
+struct Run {
+    /// How many records were read.
+    seen: Arc<AtomicU64>,
+    /// How long each task pauses now and then, so that there are checkpoints before the end.
+    pause: Duration,
+}
+
+/// The numbers of all records, dealt out to the tasks.
+fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64> + use<>> {
+    let Run { seen, pause } = run.clone();
+    let dealt = |task: usize, tasks: usize| (task as u64..RECORDS).step_by(tasks);
+    env.parallel_iter(dealt).inspect(move |_| {
+        let seen = seen.fetch_add(1, Ordering::Relaxed);
+        if seen.is_multiple_of(256) {
+            // Longer when much was read: by then there must be checkpoints, however slow the machine is.
+            std::thread::sleep(if seen < RECORDS / 2 { pause } else { pause * 8 });
+        }
+    })
+}
+
+/// An environment whose checkpoints and spill files are in this folder.
+fn environment(folder: &Path, cores: usize) -> Environment {
+    let mut config = Config::default();
+    let mut checkpoints = CheckpointConfig::new(folder.join("checkpoints"));
+    checkpoints.interval = Duration::from_millis(20);
+    config.checkpoints = Some(checkpoints);
+    config.cores = NonZeroUsize::new(cores).unwrap();
+    config.memory = MEMORY;
+    config.spill_dir = folder.join("spill");
+    Environment::with_config(config)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder.join("checkpoints")) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// The files of spilled records, with their lengths.
+fn spilled(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let names = names(folder).into_iter().filter(|name| name.starts_with("spilled-"));
+    let paths = names.map(|name| folder.join("checkpoints").join(name));
+    paths.filter_map(|path| Some((path.clone(), fs::metadata(path).ok()?.len()))).collect()
+}
+
+/// A copy of the checkpoints of a folder, in a folder of its own: a program may have one job with checkpoints in a directory.
+fn copy(folder: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    fs::create_dir(copy.path().join("checkpoints")).unwrap();
+    for name in names(folder) {
+        let [from, to] = [folder, copy.path()].map(|folder| folder.join("checkpoints").join(&name));
+        fs::copy(from, to).unwrap();
+    }
+    copy
+}
+
+type Job<R> = fn(&Environment, &Run) -> Output<Vec<R>>;
+
+/// Runs a job until it has two checkpoints that refer to files of spilled records, and cancels it. Returns the folder.
+fn interrupted<R>(job: Job<R>, cores: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let env = environment(folder.path(), cores);
+    interrupt(folder.path(), &env, job);
+    folder
+}
+
+fn interrupt<R>(folder: &Path, env: &Environment, job: Job<R>) {
+    let out = job(env, &Run { pause: Duration::from_millis(40), ..Run::default() });
+    let running = env.start().unwrap();
+    let began = Instant::now();
+    let (mut with_files, mut last) = (0, 0);
+    while with_files < 3 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no checkpoint has spilled records");
+        assert!(!running.is_over(), "it ends before it has a checkpoint with spilled records");
+        std::thread::sleep(Duration::from_millis(1));
+        let checkpoints = CheckpointDir::open(folder.join("checkpoints")).unwrap();
+        let newest = checkpoints.list().unwrap().last().map_or(0, |file| file.number);
+        if newest > last && !spilled(folder).is_empty() {
+            (with_files, last) = (with_files + 1, newest);
+        }
+    }
+    running.cancel();
+    assert!(running.wait().is_err());
+    drop(out);
+}
+
+/// Runs a job to its end; returns its result, and how many records it has read.
+fn finish<R>(folder: &Path, job: Job<R>, cores: usize) -> thalweg::Result<(Vec<R>, u64)> {
+    let run = Run::default();
+    let env = environment(folder, cores);
+    let out = job(&env, &run);
+    env.run()?;
+    Ok((out.take()?, run.seen.load(Ordering::Relaxed)))
+}
+
+/// Interrupts a job that spills, and goes on with as many tasks and with others.
+fn restored<R: Ord + Debug>(job: Job<R>, expected: impl IntoIterator<Item = R>) {
+    let mut expected: Vec<R> = expected.into_iter().collect();
+    expected.sort();
+    for before in [2, 3] {
+        let folder = interrupted(job, before);
+        let checkpoints = CheckpointDir::open(folder.path().join("checkpoints")).unwrap();
+        let newest = checkpoints.list().unwrap().last().unwrap().number;
+        checkpoints.verify(newest).unwrap();
+        for after in [1, 2, 3, 5] {
+            let again = copy(folder.path());
+            let (mut found, read) = finish(again.path(), job, after).unwrap();
+            found.sort();
+            assert!(
+                found == expected,
+                "{} of {}, {before} to {after}",
+                found.len(),
+                expected.len()
+            );
+            assert!(read < RECORDS, "it has begun anew");
+            assert_eq!(spilled(again.path()).len(), 0, "files are left");
+        }
+        // It is those files that the job has gone on from.
+        for (file, _) in spilled(folder.path()) {
+            fs::remove_file(file).unwrap();
+        }
+        assert!(checkpoints.read(newest).is_err());
+    }
+}
+
+/// How often each key comes.
+fn of_keys() -> impl Iterator<Item = (String, u64)> {
+    (0..KEYS).map(|n| (key(n), (n..RECORDS).step_by(KEYS as usize).count() as u64))
+}
+
+/// More keys than the tasks combine before they send them to their owners.
+const MANY: u64 = RECORDS / 2;
+
+fn counts(env: &Environment, run: &Run) -> Output<Vec<(u64, u64)>> {
+    let counts = numbers(env, run).group_by(|n| format!("{:0150}", n % MANY)).count();
+    counts.unkey().map(|(key, count)| (key.parse().unwrap(), count)).collect()
+}
+
+#[test]
+fn counts_are_restored() {
+    restored(counts, (0..MANY).map(|key| (key, RECORDS / MANY)));
+}
+
+#[test]
+fn lists_that_are_moved_to_disk_are_restored() {
+    let lists = |env: &Environment, run: &Run| {
+        let keyed = numbers(env, run).map(|n| (n % 300, key(n))).group_by(|pair| pair.0);
+        let lists = keyed.fold(Vec::new(), |list: &mut Vec<String>, pair| list.push(pair.1));
+        lists.unkey().map(|(group, list)| (group, list.len() as u64)).collect()
+    };
+    restored(lists, (0..300).map(|group| (group, RECORDS / 300)));
+}
+
+#[test]
+fn keyed_reductions_are_restored() {
+    let greatest = |env: &Environment, run: &Run| {
+        let keyed = numbers(env, run).group_by(|n| format!("{:0150}", n % MANY));
+        keyed.reduce(|a, b| a.max(b)).unkey().map(|(_, n)| n).collect()
+    };
+    restored(greatest, RECORDS - MANY..RECORDS);
+}
+
+#[test]
+fn states_of_keys_are_restored_and_their_records_come_in_order() {
+    let numbered = |env: &Environment, run: &Run| {
+        let keyed = numbers(env, run).group_by(|n| key(*n)).stateful_map(0u64, |_, seen, _| {
+            *seen += 1;
+            *seen
+        });
+        keyed.unkey().collect()
+    };
+    restored(
+        numbered,
+        of_keys().flat_map(|(key, count)| (1..=count).map(move |n| (key.clone(), n))),
+    );
+}
+
+#[test]
+fn unique_records_are_restored() {
+    let unique = |env: &Environment, run: &Run| numbers(env, run).map(key).unique().collect();
+    restored(unique, (0..KEYS).map(key));
+}
+
+#[test]
+fn sorts_are_restored() {
+    let sorted = |env: &Environment, run: &Run| {
+        let sorted = numbers(env, run).map(|n| key(n * 7919)).sorted();
+        // The order is checked here: the results of jobs are sorted before they are compared.
+        let pairs = sorted.scan(String::new(), |before, key| {
+            assert!(*before <= key, "{before} before {key}");
+            before.clone_from(&key);
+            Some(key)
+        });
+        pairs.collect()
+    };
+    restored(sorted, (0..RECORDS).map(|n| key(n * 7919)));
+}
+
+/// The numbers of the checkpoints in a folder, and whether each can be read.
+fn readable(folder: &Path) -> Vec<(u64, bool)> {
+    let checkpoints = CheckpointDir::open(folder.join("checkpoints")).unwrap();
+    let files = checkpoints.list().unwrap();
+    files.iter().map(|file| (file.number, checkpoints.read(file.number).is_ok())).collect()
+}
+
+#[test]
+fn files_that_are_torn_missing_or_altered_are_found() {
+    let folder = interrupted(counts, 2);
+    let [(before, true), (newest, true)] = readable(folder.path())[..] else { panic!("both") };
+    // A file that has grown since the checkpoint before is torn.
+    let torn = spilled(folder.path()).into_iter().find_map(|(file, length)| {
+        let cut_to = |length: u64| {
+            let again = copy(folder.path());
+            let path = again.path().join("checkpoints").join(file.file_name().unwrap());
+            fs::File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+            again
+        };
+        // Behind what the newest needs may be what was copied for another.
+        let (mut needed, mut enough) = (0, length);
+        while needed < enough {
+            let middle = needed.midpoint(enough);
+            match readable(cut_to(middle).path())[1] {
+                (_, true) => enough = middle,
+                (_, false) => needed = middle + 1,
+            }
+        }
+        let again = cut_to(needed.saturating_sub(1));
+        (readable(again.path()) == [(before, true), (newest, false)]).then_some(again)
+    });
+    let torn = torn.expect("a file has grown between two checkpoints");
+    let (mut found, read) = finish(torn.path(), counts, 3).unwrap();
+    found.sort();
+    assert!(found.into_iter().eq((0..MANY).map(|key| (key, RECORDS / MANY))));
+    assert!(read < RECORDS, "it has begun anew, and not with the checkpoint before");
+    // A file that both need is missing.
+    let missing = copy(folder.path());
+    for (file, _) in spilled(missing.path()) {
+        fs::remove_file(file).unwrap();
+    }
+    let error = finish(missing.path(), counts, 2).unwrap_err().to_string();
+    let expected = ["a file of spilled records of the checkpoint is not there", "begin anew with"];
+    assert!(expected.iter().all(|what| error.contains(what)), "{error}");
+    // Each is altered: that is found when they are read.
+    let altered = copy(folder.path());
+    for (file, _) in spilled(altered.path()) {
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[40] ^= 1;
+        fs::write(&file, bytes).unwrap();
+    }
+    assert_eq!(readable(altered.path()), [(before, true), (newest, true)]);
+    let checkpoints = CheckpointDir::open(altered.path().join("checkpoints")).unwrap();
+    assert!(checkpoints.verify(newest).is_err());
+    let error = finish(altered.path(), counts, 2).unwrap_err().to_string();
+    let expected = "the file of spilled records of the checkpoint was damaged after it was written";
+    assert!(error.contains(expected), "{error}");
+    // Without its checkpoints, no file is left.
+    for file in checkpoints.list().unwrap() {
+        checkpoints.remove(file.number).unwrap();
+    }
+    assert_eq!(spilled(altered.path()).len(), 0);
+}
+
+#[test]
+fn joins_by_sorting_are_restored() {
+    let joined = |env: &Environment, run: &Run| {
+        let [left, right] = numbers(env, run).split();
+        let left = left.map(|n| (key(n), n)).keyed();
+        let right = right.filter(|n| *n < KEYS).map(|n| (key(n), n)).keyed();
+        left.join_with(right).sort_merge().inner().unkey().map(|(_, (n, m))| (n, m)).collect()
+    };
+    restored(joined, (0..RECORDS).map(|n| (n, n % KEYS)));
+}
+
+#[test]
+fn every_way_to_interrupt_a_job_that_spills_is_sound() {
+    let dealt = |task: usize, tasks: usize| (task as u64..3000).step_by(tasks);
+    let long = |n: u64| format!("{:0300}", n % 1000);
+    check(|env| env.parallel_iter(dealt).group_by(move |n| long(*n)).count().unkey())
+        .any_tasks()
+        .memory(1 << 12)
+        .must_restore()
+        .seeds(24)
+        .equals((0..1000).map(|n| (long(n), 3u64)));
+    check(|env| env.parallel_iter(dealt).map(long).unique())
+        .any_tasks()
+        .memory(1 << 12)
+        .must_restore()
+        .seeds(24)
+        .equals((0..1000).map(long));
+    check(|env| env.parallel_iter(dealt).map(long).sorted())
+        .any_tasks()
+        .memory(1 << 12)
+        .ordered()
+        .must_restore()
+        .seeds(24)
+        .equals((0..1000).flat_map(|n| [long(n), long(n), long(n)]));
+}
