@@ -8,6 +8,8 @@ mod ended;
 mod hosts;
 #[path = "killed/printed.rs"]
 mod printed;
+#[path = "killed/spilled.rs"]
+mod spilled;
 #[path = "killed/suspended.rs"]
 mod suspended;
 
@@ -52,6 +54,7 @@ fn program_of_a_test() {
         Ok("refused") => hosts::refused,
         Ok("late") => hosts::late,
         Ok("print") => printed::job,
+        Ok("spilled") => spilled::job,
         _ => job,
     };
     if let Err(error) = job(Path::new(&folder), config, host) {
