@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     ForgetsCalls,
     /// The file systems of checkpoints and of files that jobs write have no locks. It is none: jobs do without.
     HasNoLocks,
+    /// A checkpoint lacks the records that an operator has for its disk and has not written.
+    LosesTheOpenBlock,
 }
 
 /// Whether a fault is planted in this process.
@@ -73,6 +75,11 @@ mod tests {
             numbers.group_by(|n| *n).count()
         };
         check(job).must_restore().seeds(64).agrees();
+        let long = |env: &Environment| {
+            let texts = env.range(0..3000).shuffle().map(|n| format!("{:0300}", n % 1000));
+            texts.unique()
+        };
+        check(long).memory(1 << 12).must_restore().seeds(64).agrees();
     }
 
     /// Runs that test in a process of its own.
@@ -94,6 +101,7 @@ mod tests {
             Fault::SavesLate,
             Fault::LosesAPart,
             Fault::ForgetsCalls,
+            Fault::LosesTheOpenBlock,
         ];
         for fault in all {
             let name = format!("{fault:?}");

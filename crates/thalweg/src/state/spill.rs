@@ -38,6 +38,7 @@
 
 use crate::data::Wire;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::fault::{Fault, is_planted};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind::{AlreadyExists, NotFound};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -284,7 +285,7 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
     /// Writes the block that is not full, so that all records are in the file; returns what the file holds, or `None` if
     /// that is nothing.
     pub(crate) fn prefix(&mut self) -> Result<Option<SpillPrefix>> {
-        if self.in_block > 0 {
+        if self.in_block > 0 && !is_planted(Fault::LosesTheOpenBlock) {
             self.write_block()?;
         }
         let (bytes, records) = (self.bytes, self.records);
