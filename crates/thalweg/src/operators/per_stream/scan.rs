@@ -219,10 +219,10 @@ impl<I: Record + ?Sized, S: Data + Clone, F: Send + Sync, O, N: Pipe> Pipe
             let Scanned { state, enough } = &self.scoped.state;
             // Between two rounds of a loop, and when it is over, there is nothing to be remembered. Before the first round there
             // may be: records from outside that were merged into the body.
-            if let Some(fresh) = &self.fresh {
-                if event == Event::End || (!enough && encoded(state) == *fresh) {
-                    return;
-                }
+            if let Some(fresh) = &self.fresh
+                && (event == Event::End || (!enough && encoded(state) == *fresh))
+            {
+                return;
             }
             out.add_by_key(0, |bytes| {
                 enough.encode(bytes);
