@@ -578,7 +578,9 @@ fn a_job_that_has_ended_well_may_be_run_again() {
         assert!(interrupt(folder, cores, 1, When::After(Duration::MAX)));
         check_output(folder);
         // One must be empty; what is in the other stays, and would be found beside the new files.
-        ["numbered", "rolling"].map(|name| fs::remove_dir_all(folder.join(name)).unwrap());
+        for name in ["numbered", "rolling"] {
+            fs::remove_dir_all(folder.join(name)).unwrap();
+        }
     }
 }
 
