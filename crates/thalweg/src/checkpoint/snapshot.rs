@@ -2,7 +2,7 @@
 
 use super::files::FileEntry;
 use crate::clock::Reading;
-use crate::data::{Data, DecodeError, hash_bytes};
+use crate::data::{Data, DecodeError};
 use crate::exchange::key_group;
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
@@ -276,9 +276,9 @@ impl Snapshot {
     }
 }
 
-/// The length and the digest of entries.
+/// The length and the digest of entries: a CRC-32, which processors compute at the speed of memory.
 fn sum_up(entries: &[u8]) -> (u64, u64) {
-    (entries.len() as u64, hash_bytes(entries))
+    (entries.len() as u64, crc32fast::hash(entries).into())
 }
 
 #[cfg(test)]
