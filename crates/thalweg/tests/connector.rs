@@ -349,7 +349,8 @@ struct Table {
     /// Commits that were made again.
     again: Arc<AtomicUsize>,
     slow: bool,
-    fails_to_commit: Arc<AtomicBool>,
+    /// The next commit but so many fails, counted from 1.
+    commits_until_failure: Arc<AtomicUsize>,
     fails_to_flush: Arc<AtomicBool>,
 }
 
@@ -381,12 +382,18 @@ impl Sink for Table {
 
     fn open(&self, cx: &SinkContext) -> Result<Rows> {
         assert!(cx.task() < cx.tasks());
+        if cx.is_restored() && cx.task() == 0 {
+            // All that the checkpoint has is committed, so what is left is of no use.
+            self.staged.lock().unwrap().clear();
+        }
         let (table, full) = (self.clone(), Arc::default());
         Ok(Rows { table, rows: Vec::new(), waker: cx.waker(), full })
     }
 
     fn commit(&self, batch: &u64) -> Result<()> {
-        if self.fails_to_commit.load(Ordering::Relaxed) {
+        let left = self.commits_until_failure.load(Ordering::Relaxed);
+        self.commits_until_failure.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 1 {
             return Err(Error::new(ErrorKind::Io, "the table is locked"));
         }
         let mut taken = self.taken.lock().unwrap();
@@ -460,7 +467,7 @@ fn without_checkpoints_all_is_committed_at_the_end_or_nothing() {
         assert_eq!(table.rows(), [0; 0]);
 
         let (table, env) = (Table::default(), Environment::with_config(config()));
-        table.fails_to_commit.store(true, Ordering::Relaxed);
+        table.commits_until_failure.store(1, Ordering::Relaxed);
         env.range(0..10_000).write(table.clone());
         let error = env.run().unwrap_err().to_string();
         assert!(
@@ -475,8 +482,95 @@ fn a_writer_that_is_full_stops_what_comes_before_it() {
     let table = Table { slow: true, ..Table::default() };
     let env = Environment::with_config(on(2));
     env.range(0..200_000).limit(20_000).write(table.clone());
+    // In one stage with a source that knows nothing of wakers.
+    env.iter(0..2000).write(table.clone());
+    env.parallel_iter(|task, _| (0..1000).map(move |n| n + task as u64)).write(table.clone());
     env.run().unwrap();
-    assert_eq!(table.rows().len(), 20_000);
+    assert_eq!(table.rows().len(), 24_000);
+}
+
+#[test]
+fn a_commit_that_fails_at_the_end_is_made_again_and_no_other() {
+    for cores in [2, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        let (log, table) = (numbers(6, 3000), Table::default());
+        let job = |env: &Environment| env.read(Topic::of(&log)).map(number).write(table.clone());
+        let mut failures = 0;
+        let env = with_checkpoints(&first, cores);
+        job(&env);
+        // Two tasks have records, so there are two commits, most often at the end.
+        table.commits_until_failure.store(2, Ordering::Relaxed);
+        failures += usize::from(env.run().is_err());
+        std::fs::rename(&first, &second).unwrap();
+        let env = with_checkpoints(&second, 5 - cores);
+        job(&env);
+        env.run().unwrap();
+        assert_eq!((failures, table.rows()), (1, (0..3000).collect()));
+    }
+}
+
+/// A source that is never done, and whose reader always says that it should be called again.
+struct Restless;
+
+struct RestlessReader(SplitWaker);
+
+impl SplitSource for Restless {
+    type Item = u64;
+    type Split = u32;
+    type Position = u64;
+    type Reader = RestlessReader;
+
+    fn describe(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    fn is_bounded(&self) -> bool {
+        false
+    }
+
+    fn splits(&self) -> Result<Vec<u32>> {
+        Ok(vec![3, 3, 4])
+    }
+
+    fn open(&self, _: &u32, _: Option<u64>, cx: &SplitContext) -> Result<RestlessReader> {
+        Ok(RestlessReader(cx.waker()))
+    }
+}
+
+impl SplitReader for RestlessReader {
+    type Item = u64;
+    type Position = u64;
+
+    fn read(&mut self, _: &mut impl Emit<u64>) -> Result<ReadStatus> {
+        self.0.wake();
+        Ok(ReadStatus::Pending)
+    }
+
+    fn position(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_reader_that_wakes_itself_keeps_no_job_from_its_end() {
+    for cores in [1, 2] {
+        let env = Environment::with_config(on(cores));
+        env.read(Restless).for_each(drop);
+        let job = env.start().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        job.cancel();
+        job.wait().unwrap_err();
+    }
+}
+
+#[test]
+fn a_bounded_source_that_looks_for_new_splits_is_refused() {
+    let look_again = Some(Duration::from_millis(1));
+    let env = Environment::new();
+    env.read(Topic { look_again, ..Topic::of(&numbers(1, 1)) }).for_each(|_| ());
+    let error = env.run().unwrap_err().to_string();
+    assert!(error.contains("it would never end"), "{error}");
 }
 
 /// An environment with checkpoints in this directory, every few milliseconds.
@@ -632,6 +726,47 @@ fn rolling_files_appear_with_each_checkpoint_of_a_stream_without_an_end() -> Res
     assert_eq!(*lines, ["77,5929"]);
     let left = std::fs::read_dir(&dir).unwrap().count();
     assert_eq!(left, 1, "no hidden file is left");
+    Ok(())
+}
+
+#[test]
+fn rolling_files_of_several_tasks_hold_each_record_once_when_a_job_goes_on() -> Result<()> {
+    for round in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second, rows] =
+            ["first", "second", "rows"].map(|name| folder.path().join(name));
+        let log = Log::with_partitions(4);
+        (0..800).for_each(|n| log.append(n % 4, n.to_string()));
+        let job = |env: &Environment| {
+            let [some, others] =
+                env.read(Topic { bounded: false, ..Topic::of(&log) }).map(number).split();
+            let files = |bytes| RollingFiles::new(&rows).file_bytes(bytes);
+            some.write(files(u64::MAX).lines());
+            others.write(files(100).lines());
+        };
+        let env = with_checkpoints(&first, 4);
+        job(&env);
+        let running = env.start()?;
+        while round % 2 == 0 && files(&rows).is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(round % 7));
+        running.cancel();
+        let error = running.wait().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        std::fs::rename(&first, &second).unwrap();
+        log.close_all();
+        let env = with_checkpoints(&second, 1 + round as usize % 5);
+        job(&env);
+        env.run()?;
+        let mut found: Vec<u64> = Vec::new();
+        for (_, lines) in files(&rows) {
+            found.extend(lines.iter().map(|line| line.parse::<u64>().unwrap()));
+        }
+        found.sort_unstable();
+        let twice: Vec<_> = (0..800).flat_map(|n| [n, n]).collect();
+        assert!(found == twice, "round {round}: {} of 1600 records", found.len());
+    }
     Ok(())
 }
 

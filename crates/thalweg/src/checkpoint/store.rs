@@ -201,6 +201,13 @@ impl Store {
         Self { dir, lock, mark: None, proof: None, run, written, referred }
     }
 
+    /// Lets another job use the directory: nothing is written to it any more.
+    pub(crate) fn release(&self) {
+        if let Some(lock) = &self.lock {
+            let _ = lock.unlock();
+        }
+    }
+
     /// As [`Mark::superseded`].
     pub(crate) fn superseded(&self) -> Option<Error> {
         self.mark.as_ref()?.superseded(&self.dir)

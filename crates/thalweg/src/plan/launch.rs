@@ -3,9 +3,9 @@
 use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
-use super::{Builder, Edge, Plan, Stage, Strategy, Tie, TieKind};
+use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, StateHandle, StateId};
-use crate::data::{Data, hash_bytes};
+use crate::data::{Data, hash_bytes, mix};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
@@ -112,6 +112,13 @@ impl<'a> TaskContext<'a> {
     /// A hash of the directory of the job's checkpoints, if it has one.
     pub(crate) fn checkpoint_dir(&self) -> Option<u64> {
         self.checkpoints?.dir_hash()
+    }
+
+    /// A number that an operator has in every run of the job with the same directory of checkpoints, and no other operator has.
+    /// `None` if the job has no checkpoints.
+    pub(crate) fn checkpointed_id(&self, op: usize) -> Option<u64> {
+        let dir = self.checkpoints?.dir_hash().unwrap_or_default();
+        Some(mix(dir, hash_bytes(self.plan.state_id(op).as_bytes())))
     }
 
     /// Whether the job has checkpoints.
@@ -260,8 +267,10 @@ pub(crate) fn launch(
             checkpoints.begin(&runtime.clock)?;
         }
         let made = make(builder, runtime, &signals, &links, checkpoints.as_ref())?;
-        let has_files = made.plan.operators.iter().any(|op| op.kind.starts_with("write_"));
-        if let Some(checkpoints) = checkpoints.as_ref().filter(|_| has_files) {
+        // What they make visible when the job ends well must be known to another run if this one dies meanwhile.
+        let publishes = |op: &Operator| op.kind == "write" || op.kind.starts_with("write_");
+        let publishes = made.plan.operators.iter().any(publishes);
+        if let Some(checkpoints) = checkpoints.as_ref().filter(|_| publishes) {
             signals.at_end(Arc::clone(checkpoints) as _);
         }
         Ok((made, checkpoints))

@@ -194,6 +194,8 @@ impl Checkpointing {
             if self.writer.host != HostId::FIRST && job.has_succeeded() {
                 store.remove_unneeded(|name| self.checkpoints.has_copied(name));
             }
+            // Not when the last task is dropped, which may be later than the program knows of the end.
+            store.release();
         })?;
         Ok(Checkpointer(thread))
     }

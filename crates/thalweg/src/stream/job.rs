@@ -75,12 +75,14 @@ impl JobHandle {
     /// ```
     pub fn wait(self) -> Result<Stats> {
         let RunningJob { launched, runtime } = &*self.running;
-        runtime.wait(&launched.job)?;
-        let stats = launched.stats(runtime);
+        let waited = runtime.wait(&launched.job);
         let Around { attendance, watch, checkpointer } = self.around;
-        if let Some(checkpointer) = checkpointer {
+        // A closure of the job itself cannot wait for it.
+        if let Some(checkpointer) = checkpointer.filter(|_| launched.job.is_over()) {
             checkpointer.end();
         }
+        waited?;
+        let stats = launched.stats(runtime);
         if let Some(watch) = watch {
             watch.end();
         }

@@ -168,10 +168,10 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             if is_planted(Fault::SavesLate) {
                 self.head.send(Event::Barrier(self.epoch), &mut self.next);
                 let _ = self.source.produce(turn.clock.now(), &mut self.next);
-                self.source.save(Event::Barrier(self.epoch));
+                guard(&self.op, || self.source.save(Event::Barrier(self.epoch)));
                 return None;
             }
-            self.source.save(Event::Barrier(self.epoch));
+            guard(&self.op, || self.source.save(Event::Barrier(self.epoch)));
             self.head.send(Event::Barrier(self.epoch), &mut self.next);
             return None;
         }
@@ -182,7 +182,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         }
         // Not together with the last batch: an operator may still have pending output of it.
         if self.exhausted {
-            self.source.save(Event::End);
+            guard(&self.op, || self.source.save(Event::End));
             self.head.send(Event::End, &mut self.next);
             return None;
         }

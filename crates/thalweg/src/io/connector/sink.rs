@@ -8,11 +8,13 @@
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Epoch, Event, Flow, Op, Pipe, Publish, Push, Signals, WeakWaker, catch, guard};
+use crate::flow::{
+    Epoch, Event, Flow, Op, Pipe, Publish, Push, Signals, Waker, WeakWaker, catch, guard,
+};
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::time::Time;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -32,8 +34,9 @@ pub trait Sink: Send + Sync + 'static {
 
     /// Makes the writer of a task, before the job runs. May block.
     ///
-    /// What the checkpoint has that the job begins with is committed by then. What a run before it has written and not
-    /// prepared for that checkpoint will be written again: this is the place to throw it away.
+    /// All that the checkpoint has is committed by then, for all tasks. What a run before it has written and not prepared for
+    /// that checkpoint will be written again: this is the place to throw it away. No task of this run, on any host, has written
+    /// anything.
     ///
     /// # Errors
     ///
@@ -42,7 +45,9 @@ pub trait Sink: Send + Sync + 'static {
     fn open(&self, cx: &SinkContext) -> Result<Self::Writer>;
 
     /// Makes visible what a writer has prepared. It may have been committed before, wholly or in part; then nothing may
-    /// change that is visible already. May block. Commits of a task come in the order in which they were prepared.
+    /// change that is visible already. May block. Commits of a task come in the order in which they were prepared; those of
+    /// different tasks may come at the same time. When a job goes on, each host commits all that the checkpoint has, perhaps at the
+    /// same time as another one.
     ///
     /// # Errors
     ///
@@ -122,7 +127,7 @@ impl<C: fmt::Debug> fmt::Debug for Prepared<C> {
 pub struct SinkContext {
     task: usize,
     tasks: usize,
-    checkpoints: Option<u64>,
+    id: Option<u64>,
     is_restored: bool,
     waker: SinkWaker,
 }
@@ -141,13 +146,13 @@ impl SinkContext {
     /// Whether the job has checkpoints, with each of which something may be committed. Without them, the job commits when it has
     /// ended well.
     pub fn has_checkpoints(&self) -> bool {
-        self.checkpoints.is_some()
+        self.id.is_some()
     }
 
-    /// A number that is the same in every run of the job that has the same directory of checkpoints, and in no other: by it, a
-    /// sink tells what an earlier run has left. `None` in a job without checkpoints.
-    pub fn checkpoints(&self) -> Option<u64> {
-        self.checkpoints
+    /// A number that this sink has in every run of the job with the same directory of checkpoints, and no other sink has: by it,
+    /// a sink tells what an earlier run has left. `None` in a job without checkpoints.
+    pub fn id(&self) -> Option<u64> {
+        self.id
     }
 
     /// Whether the job goes on from a checkpoint.
@@ -183,7 +188,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// Each record is committed exactly once in a job with checkpoints, if the sink keeps its promises: with the first
     /// checkpoint that counts after the record was written, or at the end of the job. Without checkpoints, all is
-    /// committed when the job has ended well, and nothing if it has not. Writers of several tasks know nothing of each other; see
+    /// committed when the job has ended well, and nothing if it has not; where one of several commits fails then, the error
+    /// lists what was committed. Writers of several tasks know nothing of each other; see
     /// [`parallelism`](Self::parallelism) for fewer of them.
     ///
     /// The example is that of the module [`connector`](crate::connector).
@@ -192,7 +198,10 @@ impl<C: Chain> Stream<C> {
     pub fn write<K: Sink<Item = C::Item>>(self, sink: K) {
         let details = Details::of("sink", sink.describe());
         let sink = Arc::new(sink);
-        self.close(Origin::here("write"), details, move |cx, op| WritePush::open(&sink, cx, op));
+        let is_committed = AtomicBool::new(false);
+        self.close(Origin::here("write"), details, move |cx, op| {
+            WritePush::open(&sink, &is_committed, cx, op)
+        });
     }
 }
 
@@ -289,22 +298,31 @@ struct WritePush<K: Sink> {
     pending: Arc<Pending<K>>,
     state: StateHandle,
     count: u64,
+    /// The writer's does not keep it.
+    _waker: Waker,
 }
 
 impl<K: Sink> WritePush<K> {
-    fn open(sink: &Arc<K>, cx: &TaskContext<'_>, id: usize) -> Result<Self> {
-        let state = cx.state::<K::Commit>(id, "prepared", Redistribution::Own);
+    fn open(
+        sink: &Arc<K>,
+        is_committed: &AtomicBool,
+        cx: &TaskContext<'_>,
+        id: usize,
+    ) -> Result<Self> {
+        let state = cx.state::<K::Commit>(id, "prepared", Redistribution::United);
         let op = cx.op(id);
         let named = |error: Error| error.in_operator(&*op.name());
         let is_trial = cx.is_trial();
-        state.restore(|commit: K::Commit| match is_trial {
-            true => Ok(()),
-            false => guard(&op, || sink.commit(&commit)),
+        // By the first task of each host, for all: writers may throw away what is left then.
+        let commits = !is_committed.swap(true, Ordering::AcqRel) && !is_trial;
+        state.restore(|commit: K::Commit| match commits {
+            true => guard(&op, || sink.commit(&commit)),
+            false => Ok(()),
         })?;
         let context = SinkContext {
             task: cx.task,
             tasks: cx.tasks,
-            checkpoints: cx.checkpoint_dir().or_else(|| cx.has_checkpoints().then_some(0)),
+            id: cx.checkpointed_id(id),
             is_restored: cx.is_restored(),
             waker: SinkWaker(cx.waker.downgrade()),
         };
@@ -319,7 +337,7 @@ impl<K: Sink> WritePush<K> {
             waiting: Mutex::default(),
             committing: Mutex::default(),
         });
-        Ok(Self { op, writer, pending, state, count: 0 })
+        Ok(Self { op, writer, pending, state, count: 0, _waker: cx.waker.clone() })
     }
 
     /// At a barrier or the end: prepares what was written, and saves all that waits to be committed.

@@ -2,7 +2,7 @@
 
 use super::splits::SplitFactory;
 use crate::data::{Data, Record};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Push, WeakWaker};
 use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Environment, Stream};
@@ -33,14 +33,17 @@ pub trait SplitSource: Send + Sync + 'static {
     ///
     /// Called on the first host: when the job starts, and then each time after
     /// [`look_again_after`](Self::look_again_after). Splits are dealt out in the order in which they are first listed, so that a list
-    /// whose order is the same each time gives the tasks the same splits. Those that are missing in a later list are read on.
+    /// whose order is the same each time gives the tasks the same splits. Those that are missing in a later list are read on, and
+    /// one that is listed twice is one.
     ///
     /// # Errors
     ///
     /// They end the job. A list that cannot be had for now is best answered with the one before.
     fn splits(&self) -> Result<Vec<Self::Split>>;
 
-    /// How often to look for new splits; `None`, the default, if there will be none.
+    /// How often to look for new splits; `None`, the default, if there will be none. A source that looks again does not end by
+    /// itself, so a bounded one that does is refused. Splits that were read to their end stay in every checkpoint, with some
+    /// tens of bytes each.
     fn look_again_after(&self) -> Option<Duration> {
         None
     }
@@ -193,7 +196,13 @@ impl Environment {
     ) -> Stream<impl Chain<Item = S::Item, Time = ()> + use<S>> {
         let details = Details::of("source", source.describe());
         let (tasks, bounded) = (self.tasks_of_cores(), source.is_bounded());
+        let contradicts = bounded && source.look_again_after().is_some();
         let factory = SplitFactory::new(source);
-        self.source(Origin::here("read"), details, tasks, bounded, factory).tied(TieKind::Splits)
+        let stream = self.source(Origin::here("read"), details, tasks, bounded, factory);
+        if contradicts {
+            let what = "the source is bounded, and looks for new splits: it would never end";
+            stream.refuse(Error::new(ErrorKind::Plan, what));
+        }
+        stream.tied(TieKind::Splits)
     }
 }

@@ -40,11 +40,13 @@ impl<S: SplitSource> SplitFactory<S> {
     }
 }
 
-/// A split in a checkpoint: where it goes on, how often its reader was called, and whether it has been read to its end.
-type SavedSplit<S> = (<S as SplitSource>::Split, <S as SplitSource>::Position, u64, bool);
+/// A split in a checkpoint: where it goes on, if it was open, how often its reader was called, and whether it has been read to
+/// its end.
+type SavedSplit<S> = (<S as SplitSource>::Split, Option<<S as SplitSource>::Position>, u64, bool);
 
 /// What a checkpoint has of all splits.
-type Before<S> = BTreeMap<<S as SplitSource>::Split, (<S as SplitSource>::Position, u64, bool)>;
+type Before<S> =
+    BTreeMap<<S as SplitSource>::Split, (Option<<S as SplitSource>::Position>, u64, bool)>;
 
 /// How far the splits were read.
 fn splits_read<S: SplitSource>(saved: Vec<SavedSplit<S>>) -> String {
@@ -59,9 +61,11 @@ fn keep_latest<S: SplitSource>(
     before: &mut Before<S>,
     (split, position, reads, ended): SavedSplit<S>,
 ) {
-    let is_later =
-        |(_, other, other_ended): &(_, u64, bool)| (reads, ended) > (*other, *other_ended);
-    if before.get(&split).is_none_or(is_later) {
+    let progress =
+        |position: &Option<S::Position>, reads, ended| (reads, ended, position.is_some());
+    let found =
+        before.get(&split).map(|(position, reads, ended)| progress(position, *reads, *ended));
+    if found.is_none_or(|found| progress(&position, reads, ended) > found) {
         before.insert(split, (position, reads, ended));
     }
 }
@@ -272,9 +276,10 @@ impl<S: SplitSource> SplitFactory<S> {
     /// Checks that all splits are there of which the checkpoint has read a part.
     fn check(&self, board: &Board<S>, before: &Before<S>) -> Result<()> {
         let dealt = lock(&board.dealt);
-        let is_gone = |(split, (.., ended)): &(&S::Split, &(_, _, bool))| {
-            !ended && !dealt.known.contains(split)
-        };
+        let is_gone =
+            |(split, (position, _, ended)): &(&S::Split, &(Option<S::Position>, _, bool))| {
+                position.is_some() && !ended && !dealt.known.contains(split)
+            };
         let Some((split, _)) = before.iter().find(is_gone) else { return Ok(()) };
         let what = format!(
             "the checkpoint has read a part of a split that {} does not have any more; begin anew with `thalweg checkpoint rm \
@@ -313,6 +318,7 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             source: Arc::clone(&self.source),
             board,
             task: cx.task,
+            operator: cx.op(cx.first_operator().unwrap_or_default()).name(),
             waker: cx.waker.clone(),
             is_timed: cx.partitions.is_timed(),
             state,
@@ -337,6 +343,7 @@ pub(super) struct SplitTask<S: SplitSource> {
     source: Arc<S>,
     board: Arc<Shared<Board<S>>>,
     task: usize,
+    operator: Arc<str>,
     waker: Waker,
     /// Whether the stage has event time.
     is_timed: bool,
@@ -345,7 +352,7 @@ pub(super) struct SplitTask<S: SplitSource> {
     before: Before<S>,
     splits: Vec<OpenSplit<S>>,
     /// Those that have been read to their end.
-    ended: Vec<(S::Split, S::Position, u64)>,
+    ended: Vec<(S::Split, Option<S::Position>, u64)>,
     /// The index of the one that is being read, and how often it was read in a row.
     current: usize,
     run: usize,
@@ -412,7 +419,7 @@ impl<S: SplitSource> SplitTask<S> {
                 self.ended.push((split, position, reads));
                 return Ok(());
             }
-            Some((position, reads, false)) => (Some(position), reads),
+            Some((position, reads, false)) => (position, reads),
             None => (None, 0),
         };
         let ready = Arc::new(AtomicBool::new(true));
@@ -467,7 +474,7 @@ impl<S: SplitSource> SplitTask<S> {
             }
             ReadStatus::End => {
                 let OpenSplit { split, reader, reads, .. } = self.splits.swap_remove(at);
-                self.ended.push((split, reader.position(), reads));
+                self.ended.push((split, Some(reader.position()), reads));
                 (self.current, self.run) = (0, 0);
                 if self.is_timed {
                     self.events.push_back(PartitionEvent::SplitEnd(number));
@@ -515,7 +522,8 @@ impl<S: SplitSource> Source for SplitTask<S> {
         {
             return Ok(waits);
         }
-        loop {
+        // Each split once: a reader may always wake itself and have nothing.
+        for _ in 0..=self.splits.len() {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Produced::Partition(event));
             }
@@ -531,29 +539,39 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 return Ok(Produced::Some);
             }
         }
+        Ok(Produced::Some)
     }
 
     fn save(&mut self, event: Event) {
-        let Self { source, task, state, before, splits, ended, .. } = self;
+        let Self { source, operator, board, task, state, before, splits, ended, .. } = self;
         state.save(event, |out| {
-            // Some of them may not be open yet, here or on another host.
-            for (split, (position, reads, ended)) in before.iter().filter(|_| *task == 0) {
-                out.add(&(split.clone(), position.clone(), *reads, *ended));
+            if *task == 0 {
+                // Some of them may not be open yet, here or on another host.
+                for (split, (position, reads, ended)) in before.iter() {
+                    out.add(&(split.clone(), position.clone(), *reads, *ended));
+                }
+                // Those that were listed are not new in another run, though nobody has opened them. Other hosts know of none.
+                let dealt = lock(&board.work.dealt);
+                for split in dealt.known.iter().filter(|split| !before.contains_key(*split)) {
+                    out.add(&(split.clone(), None::<S::Position>, 0u64, false));
+                }
             }
             let mut positions = Vec::with_capacity(splits.len() + ended.len());
             for OpenSplit { split, reader, reads, .. } in splits.iter() {
                 let position = reader.position();
-                out.add(&(split.clone(), position.clone(), *reads, false));
+                out.add(&(split.clone(), Some(position.clone()), *reads, false));
                 positions.push((split.clone(), position));
             }
             for (split, position, reads) in ended.iter() {
                 out.add(&(split.clone(), position.clone(), *reads, true));
-                positions.push((split.clone(), position.clone()));
+                positions.extend(position.clone().map(|position| (split.clone(), position)));
             }
-            let source = Arc::clone(source);
+            let (source, operator) = (Arc::clone(source), Arc::clone(operator));
             out.once_it_counts(move || match positions.is_empty() {
                 true => Ok(()),
-                false => source.committed(&positions),
+                false => catch(|| source.committed(&positions))
+                    .and_then(|committed| committed)
+                    .map_err(|error| error.in_operator(&*operator)),
             });
         });
     }

@@ -388,14 +388,9 @@ fn keep(file: &File, hidden: &Path) -> io::Result<bool> {
 /// Removes hidden files whose name `is_meant` accepts, unless a process holds their lock. Failures are ignored: they
 /// do not concern the job.
 pub(super) fn sweep(dir: &Path, owner: Owner, is_meant: impl Fn(&str) -> bool) {
-    sweep_unlocked(dir, |name| owner.is_hidden(name) && is_meant(name));
-}
-
-/// Removes files whose name `is_meant` accepts, unless a process holds their lock.
-pub(super) fn sweep_unlocked(dir: &Path, is_meant: impl Fn(&str) -> bool) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
-        if !entry.file_name().to_str().is_some_and(&is_meant) {
+        if !entry.file_name().to_str().is_some_and(|name| owner.is_hidden(name) && is_meant(name)) {
             continue;
         }
         // Opening a pipe might block for ever.
@@ -408,6 +403,15 @@ pub(super) fn sweep_unlocked(dir: &Path, is_meant: impl Fn(&str) -> bool) {
         if try_lock_file(&file).is_ok() {
             let _ = fs::remove_file(&path);
         }
+    }
+}
+
+/// Removes files whose name `is_meant` accepts. Failures are ignored: they do not concern the job.
+pub(super) fn remove_files(dir: &Path, is_meant: impl Fn(&str) -> bool) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let is_meant = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(&is_meant);
+    for entry in entries.flatten().filter(is_meant) {
+        let _ = fs::remove_file(entry.path());
     }
 }
 

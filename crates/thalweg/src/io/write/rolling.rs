@@ -2,8 +2,8 @@
 //!
 //! A file is written under a hidden name in its final directory, and renamed when the checkpoint counts at whose barrier it was
 //! complete. What is needed for that are the two names, so any process can do it. A hidden file that no checkpoint has is of
-//! no use: it is removed by the next run. That run tells it by two things: its name ends with the hash of the directory of the job's
-//! checkpoints, and nobody holds its lock. A writer holds the locks of what it has prepared until it is committed.
+//! no use: the next run removes it before any of its tasks writes, when all that the checkpoint has is renamed. It knows those of its
+//! own sink by the end of their names.
 #![expect(clippy::disallowed_methods, reason = "the door by which sinks reach files")]
 
 use super::csv::Rows;
@@ -11,17 +11,15 @@ use super::json_lines::Json;
 use super::lines::TextLines;
 use super::{Encode, file};
 use crate::data::Record;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::io::connector::{Prepared, Sink, SinkContext, SinkWriter};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Ordering};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind::NotFound, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Writes records to files of a directory that appear while the job runs: with each checkpoint, those that hold what was written
 /// since the last one. For [`Stream::write`](crate::Stream::write).
@@ -35,9 +33,15 @@ use std::sync::Arc;
 /// records of its time or is not there, and each record is in one file, also if the job is killed and goes on. A file that has
 /// appeared is complete, and may be moved or removed. In a job without checkpoints the files appear when it has ended well.
 ///
-/// The directory is made if it is not there, and may have other files, also of other jobs. All hosts must share it. Hidden files
-/// (`.part-….thalweg-rolling`) are being written, or wait for their checkpoint. Those that a killed run leaves are renamed or
-/// removed by the run that goes on from its checkpoints, and stay if there is none.
+/// The directory is made if it is not there, and may have other files, also of other sinks and jobs. All hosts must share it. Hidden
+/// files (`.part-….thalweg-rolling`) are being written, or wait for their checkpoint. Those that a killed run leaves are renamed or
+/// removed by the run that goes on from its checkpoints, and stay where there are none.
+///
+/// # Errors
+///
+/// The job fails if a hidden file is gone that was not renamed. A job that goes on renames again what its checkpoint has, and fails
+/// if a file is there under neither name: whoever takes files away should leave those of the last minutes, or of as long as it takes
+/// to start a job again after its last checkpoint.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -104,7 +108,7 @@ impl RollingFiles {
         E: Encode<I>,
     {
         let Self { dir, most } = self;
-        Rolling { dir, most, ending, encode, locks: Arc::default(), types: PhantomData }
+        Rolling { dir, most, ending, encode, is_swept: AtomicBool::new(false), types: PhantomData }
     }
 }
 
@@ -120,12 +124,10 @@ struct Rolling<I: ?Sized, E> {
     most: u64,
     ending: &'static str,
     encode: fn() -> E,
-    locks: Locks,
+    /// Whether what earlier runs have left was removed.
+    is_swept: AtomicBool,
     types: PhantomData<fn(&I)>,
 }
-
-/// Files whose locks are held until they are committed, by their hidden paths.
-type Locks = Arc<Mutex<BTreeMap<PathBuf, File>>>;
 
 /// The hidden path of a file that is complete, and its final one.
 type Complete = (PathBuf, PathBuf);
@@ -147,12 +149,15 @@ where
         let failed = |cause| Error::io(&self.dir, "make the directory", cause);
         fs::create_dir_all(&self.dir).map_err(failed)?;
         let dir = fs::canonicalize(&self.dir).map_err(failed)?;
-        let hidden = match cx.checkpoints() {
-            Some(checkpoints) => format!(".{checkpoints:016x}{HIDDEN}"),
+        let hidden = match cx.id() {
+            Some(id) => format!(".{id:016x}{HIDDEN}"),
             None => HIDDEN.to_owned(),
         };
+        // Without checkpoints, they might be those of another job that runs.
+        if cx.has_checkpoints() && !self.is_swept.swap(true, Ordering::AcqRel) {
+            file::remove_files(&dir, |name| name.starts_with(".part-") && name.ends_with(&hidden));
+        }
         Ok(RollingWriter {
-            sweeps: cx.task() == 0,
             prefix: format!("part-{:05}-", cx.task()),
             word: None,
             next: 0,
@@ -164,23 +169,29 @@ where
             buffer: Vec::new(),
             current: None,
             complete: Vec::new(),
-            locks: Arc::clone(&self.locks),
+            has_checkpoints: cx.has_checkpoints(),
             types: PhantomData,
         })
     }
 
     fn commit(&self, files: &Vec<Complete>) -> Result<()> {
         for (hidden, target) in files {
-            let is_of_this_run = lock(&self.locks).contains_key(hidden);
             match fs::rename(hidden, target) {
                 Ok(()) => {}
-                // It was committed before, and somebody may have moved it on since.
-                Err(cause) if cause.kind() == NotFound && !is_of_this_run => {}
+                // It was committed before.
+                Err(cause) if cause.kind() == NotFound && target.exists() => {}
+                Err(cause) if cause.kind() == NotFound => {
+                    let what = format!(
+                        "the file is gone, and so is `{}`, under which it was written. If somebody has taken it away, an empty \
+                         file in its place lets the job go on",
+                        hidden.display()
+                    );
+                    return Err(Error::new(ErrorKind::Io, what).at(Place::File(target.clone())));
+                }
                 Err(cause) => {
                     return Err(Error::io(target, "give the finished file its name", cause));
                 }
             }
-            lock(&self.locks).remove(hidden);
         }
         file::sync_directory(&self.dir);
         Ok(())
@@ -196,8 +207,6 @@ struct RollingWriter<I: ?Sized, E> {
     next: u64,
     /// How hidden names end.
     hidden: String,
-    /// Whether it removes what earlier runs have left, and has not done so.
-    sweeps: bool,
     most: u64,
     ending: &'static str,
     encode: E,
@@ -205,7 +214,7 @@ struct RollingWriter<I: ?Sized, E> {
     buffer: Vec<u8>,
     current: Option<Current>,
     complete: Vec<Complete>,
-    locks: Locks,
+    has_checkpoints: bool,
     types: PhantomData<fn(&I)>,
 }
 
@@ -264,8 +273,6 @@ impl<I: ?Sized, E> RollingWriter<I, E> {
                 (file, hidden, target)
             }
         };
-        // Where there are no locks, nothing is removed either.
-        let _ = file.try_lock();
         Ok(Current { file, hidden, target, bytes: 0 })
     }
 
@@ -274,8 +281,7 @@ impl<I: ?Sized, E> RollingWriter<I, E> {
         if !self.buffer.is_empty() {
             self.flush()?;
         }
-        if let Some(Current { file, hidden, target, .. }) = self.current.take() {
-            lock(&self.locks).insert(hidden.clone(), file);
+        if let Some(Current { hidden, target, .. }) = self.current.take() {
             self.complete.push((hidden, target));
         }
         Ok(())
@@ -304,43 +310,49 @@ where
     }
 
     fn prepare(&mut self) -> Result<Option<Prepared<Vec<Complete>>>> {
-        if std::mem::take(&mut self.sweeps) {
-            // All tasks are made by now, on all hosts, and have committed what their checkpoint has.
-            file::sweep_unlocked(&self.dir, |name| {
-                name.starts_with(".part-") && name.strip_suffix(&*self.hidden).is_some_and(is_plain)
-            });
-        }
         self.finish()?;
         if self.complete.is_empty() {
             return Ok(None);
         }
         let complete = std::mem::take(&mut self.complete);
-        let (locks, dir) = (Arc::clone(&self.locks), self.dir.clone());
-        let files: Vec<_> = complete.iter().map(|(hidden, _)| hidden.clone()).collect();
+        let unneeded = Unneeded(if self.has_checkpoints { Vec::new() } else { complete.clone() });
+        let (files, dir) = (complete.clone(), self.dir.clone());
         Ok(Some(Prepared::new(complete).after(move || {
-            for hidden in &files {
-                let file = lock(&locks).get(hidden).map(File::try_clone);
-                let synced =
-                    file.transpose().and_then(|file| file.map_or(Ok(()), |file| file.sync_all()));
+            for (hidden, _) in &files {
+                let synced = File::open(hidden).and_then(|file| file.sync_all());
                 synced.map_err(|cause| Error::io(hidden, "write the file", cause))?;
             }
             file::sync_directory(&dir);
+            unneeded.keep();
             Ok(())
         })))
     }
 }
 
-/// Whether a name without its suffix has no hash of a directory of checkpoints: with a hash it would be another job's.
-fn is_plain(stem: &str) -> bool {
-    let hash = stem.rsplit_once('.').map(|(_, last)| last);
-    !hash.is_some_and(|last| last.len() == 16 && last.bytes().all(|byte| byte.is_ascii_hexdigit()))
+/// Files of a job without checkpoints that are removed unless they were prepared in full: nobody will commit them.
+struct Unneeded(Vec<Complete>);
+
+impl Unneeded {
+    fn keep(mut self) {
+        self.0.clear();
+    }
 }
 
-/// Dropped before it has prepared its last file: that is of no use to anybody.
+impl Drop for Unneeded {
+    fn drop(&mut self) {
+        for (hidden, _) in &self.0 {
+            let _ = fs::remove_file(hidden);
+        }
+    }
+}
+
+/// What it has not prepared is of no use to anybody.
 impl<I: ?Sized, E> Drop for RollingWriter<I, E> {
     fn drop(&mut self) {
-        if let Some(current) = self.current.take() {
-            let _ = fs::remove_file(current.hidden);
+        let current = self.current.take().map(|current| current.hidden);
+        let complete = self.complete.drain(..).map(|(hidden, _)| hidden);
+        for hidden in complete.chain(current) {
+            let _ = fs::remove_file(hidden);
         }
     }
 }
