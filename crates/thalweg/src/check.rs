@@ -793,11 +793,6 @@ mod tests {
     #[test]
     fn a_job_that_must_be_restored_and_is_not_is_found() {
         check(|env| env.range(0..5000).sum(|n| n % 7)).must_restore().agrees();
-        let said = complaint(|| {
-            // The sender is dropped at once, so the channel has ended.
-            check(|env| env.channel::<u8>(1).1).must_restore().agrees();
-        });
-        assert!(said.starts_with("none of 4 runs that were interrupted"), "{said}");
         // It ends before any barrier.
         let said = complaint(|| {
             check(|env| env.iter(0..0u8)).must_restore().agrees();

@@ -339,6 +339,8 @@ fn unwinding<R>(doing: &str, f: impl FnOnce() -> R) -> Result<R, String> {
 /// Kinds of operators that the table does not have, and why.
 const TESTED_APART: &[(&str, &str)] = &[
     ("print", "writes to standard output"),
+    ("read", "sources of other crates, in `connector`"),
+    ("write", "sinks of other crates, in `connector`"),
     ("cached", "reads what another job has kept: in the jobs that are generated"),
     ("generate", "a source that does not end"),
     ("channel", "a source: in the jobs that are generated"),
