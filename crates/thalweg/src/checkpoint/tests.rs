@@ -3,11 +3,9 @@
 mod progress;
 
 use super::*;
-use crate::check::on_cluster;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::exchange::key_group;
 use crate::prelude::*;
-use crate::runtime::Cluster;
 use std::num::NonZeroUsize;
 
 /// An environment that runs one batch at a time, in an order drawn from a seed.
@@ -272,64 +270,5 @@ fn what_a_sort_had_is_in_no_checkpoint_after_all_of_it_was_emitted() {
         job.cancel();
         let _ = job.wait();
         assert!(begun && over, "with {memory} bytes of memory: {begun} {over}");
-    }
-}
-
-#[test]
-fn what_sorts_of_other_hosts_had_leaves_their_parts_too() {
-    /// The most records that a checkpoint had, and those that the last one had.
-    fn held(memory: usize, records: u64) -> (u64, u64) {
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Cluster::new(5, 8, 2);
-        let batch = BatchMode::Fixed { size: 50 };
-        let config = Config { memory, batch, ..Config::default() };
-        let ended = on_cluster(&cluster, &config, &[1, 1], &|env| {
-            let text = |error: Error| error.to_string();
-            let dealt = move |task: usize, tasks: usize| (task as u64..records).step_by(tasks);
-            env.parallel_iter(dealt).map(|n| (n ^ 0x5555, [n; 4])).sorted().for_each(drop);
-            env.range(0..u64::MAX).for_each(drop);
-            let checkpoints = env.checkpoints_in(dir.path()).map_err(text)?;
-            let job = env.start_with(Some(&checkpoints.checkpoints)).map_err(text)?;
-            if !env.is_first_host() {
-                let _ = job.take_checkpoint(&checkpoints);
-                let _ = job.wait();
-                return Ok((0, 0));
-            }
-            let (mut most, mut last) = (0, 0);
-            for round in 0..500 {
-                job.drive_for(5);
-                job.take_checkpoint(&checkpoints).map_err(text)?;
-                let stored = CheckpointDir::open(dir.path()).map_err(text)?;
-                let newest = stored.list().map_err(text)?.last().map_or(0, |file| file.number);
-                let states = stored.verify(newest).map_err(text)?;
-                let held = states.iter().find(|state| state.state == "value");
-                last = held.map_or(0, |state| state.entries);
-                most = last.max(most);
-                // All was emitted before the first checkpoint, or between two.
-                if last == 0 && (most > 0 || round == 20) {
-                    break;
-                }
-            }
-            job.cancel();
-            let _ = job.wait();
-            Ok((most, last))
-        });
-        ended.into_iter().next().unwrap().unwrap()
-    }
-
-    // In memory, and on disk.
-    for memory in [Config::default().memory, 1 << 18] {
-        // So many that a checkpoint comes before all is emitted.
-        let mut records = 160_000;
-        let (most, last) = loop {
-            let (most, last) = held(memory, records);
-            if most > 0 {
-                break (most, last);
-            }
-            records *= 8;
-            assert!(records < 100_000_000, "no checkpoint comes in between");
-        };
-        assert!(most > records / 2, "both hosts held records: {most} of {records}");
-        assert_eq!(last, 0, "with {memory} bytes of memory");
     }
 }
