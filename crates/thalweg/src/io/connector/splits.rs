@@ -111,10 +111,13 @@ struct Looking {
 }
 
 impl Looking {
-    /// Waits for so long; returns whether to look.
+    /// Waits for so long, or less; returns whether to look.
     fn wait(&self, time: Duration) -> bool {
         let over = lock(&self.over);
-        let waited = self.changed.wait_timeout_while(over, time, |over| !*over);
+        if *over {
+            return false;
+        }
+        let waited = self.changed.wait_timeout(over, time);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
