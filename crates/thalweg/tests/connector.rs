@@ -632,7 +632,6 @@ fn each_record_is_committed_once_however_often_the_job_is_interrupted() -> Resul
             job.wait().unwrap_err();
             let read: u64 = committed.lock().unwrap().values().sum();
             assert!(read <= written);
-            // What a failed run has staged is of no use to anybody.
         }
         assert_eq!(table.rows(), (0..written).collect::<Vec<_>>());
     }

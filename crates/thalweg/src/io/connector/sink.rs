@@ -205,7 +205,7 @@ impl<C: Chain> Stream<C> {
     }
 }
 
-/// What writers of a task have prepared and nobody has committed.
+/// What the writer of a task has prepared and is not committed yet, in the order of its epochs.
 struct Pending<K: Sink> {
     sink: Arc<K>,
     operator: Arc<str>,
@@ -266,13 +266,13 @@ impl<K: Sink> Pending<K> {
         let _committing = lock(&self.committing);
         loop {
             let waiting = lock(&self.waiting);
-            let next = waiting.iter().find(|waiting| waiting.epoch <= until);
+            let next = waiting.first().filter(|waiting| waiting.epoch <= until);
             let Some(commit) = next.map(|waiting| waiting.commit.clone()) else { return Ok(()) };
             drop(waiting);
             catch(|| self.sink.commit(&commit))
                 .and_then(|committed| committed)
                 .map_err(|error| error.in_operator(&*self.operator))?;
-            // Those before it are committed, and others are added behind it.
+            // Still the first: others are added behind it.
             lock(&self.waiting).remove(0);
         }
     }

@@ -103,7 +103,7 @@ struct Dealt<P> {
     of_others: BTreeMap<HostId, Vec<Numbered<P>>>,
 }
 
-/// Whether there is still somebody to look for new splits for.
+/// Whether the source is gone, for the thread that looks for new splits.
 #[derive(Default)]
 struct Looking {
     over: Mutex<bool>,
@@ -553,7 +553,7 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 for (split, (position, reads, ended)) in before.iter() {
                     out.add(&(split.clone(), position.clone(), *reads, *ended));
                 }
-                // Those that were listed are not new in another run, though nobody has opened them. Other hosts know of none.
+                // Those that were listed are not new in another run, even if no task has opened them. Other hosts know of none.
                 let dealt = lock(&board.work.dealt);
                 for split in dealt.known.iter().filter(|split| !before.contains_key(*split)) {
                     out.add(&(split.clone(), None::<S::Position>, 0u64, false));

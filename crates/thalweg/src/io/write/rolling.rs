@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 ///
 /// The job fails if a hidden file is gone that was not renamed. A job that goes on renames again what its checkpoint has, and fails
-/// if a file is there under neither name: whoever takes files away should leave those of the last minutes, or of as long as it takes
+/// if a file is there under neither name: a consumer that takes files away should leave those of the last minutes, or of as long as it takes
 /// to start a job again after its last checkpoint.
 ///
 /// ```
@@ -182,7 +182,7 @@ where
                 Err(cause) if cause.kind() == NotFound && target.exists() => {}
                 Err(cause) if cause.kind() == NotFound => {
                     let what = format!(
-                        "the file is gone, and so is `{}`, under which it was written. If somebody has taken it away, an empty \
+                        "the file is gone, and so is `{}`, under which it was written. If it was taken away on purpose, an empty \
                          file in its place lets the job go on",
                         hidden.display()
                     );
@@ -329,7 +329,7 @@ where
     }
 }
 
-/// Files of a job without checkpoints that are removed unless they were prepared in full: nobody will commit them.
+/// Files of a job without checkpoints, which are removed unless they were prepared in full: no other run commits them.
 struct Unneeded(Vec<Complete>);
 
 impl Unneeded {
@@ -346,7 +346,7 @@ impl Drop for Unneeded {
     }
 }
 
-/// What it has not prepared is of no use to anybody.
+/// Removes what was not prepared: it will be written again.
 impl<I: ?Sized, E> Drop for RollingWriter<I, E> {
     fn drop(&mut self) {
         let current = self.current.take().map(|current| current.hidden);
