@@ -9,6 +9,7 @@ mod examples;
 mod first_program;
 mod fuzz;
 mod hosts;
+mod kafka;
 mod kubernetes;
 mod lines;
 mod long;

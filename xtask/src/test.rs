@@ -6,8 +6,8 @@
 
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kubernetes, metadata, mpi, networks, oracles, reproduce,
-    setup, tidy, unlinked,
+    examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, oracles,
+    reproduce, setup, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -164,6 +164,16 @@ const STEPS: &[Step] = &[
                 Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
                 None => some_ran(before, totals),
             }
+        },
+    },
+    Step {
+        name: "kafka",
+        about: "jobs between topics of a real broker count each record once, whatever is killed",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            kafka::check(totals)?;
+            some_ran(before, totals)
         },
     },
     Step {
@@ -340,7 +350,7 @@ fn fmt(_: &mut Totals) -> Result<Outcome> {
 }
 
 /// The features that are off by default, and on in all steps that lint, document or test the whole workspace, so that it is built once.
-const FEATURES: &str = "--features=thalweg/tls";
+pub(crate) const FEATURES: &str = "--features=thalweg/tls";
 
 fn clippy(_: &mut Totals) -> Result<Outcome> {
     let arguments = ["clippy", "--workspace", FEATURES, "--all-targets", "--", "-D", "warnings"];

@@ -1,0 +1,214 @@
+//! The client of a source: one for all partitions that a process reads.
+
+use crate::topics::Topics;
+use rdkafka::client::ClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+use thalweg::{Error, ErrorKind, Result};
+
+/// How long brokers may take to answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What has methods, or names that have to be found again.
+const OURS: [&str; 4] =
+    ["bootstrap.servers", "metadata.broker.list", "group.id", "transactional.id"];
+
+/// What a user has set by librdkafka's names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options(BTreeMap<String, String>);
+
+impl Options {
+    pub(crate) fn set(&mut self, name: String, value: String) {
+        self.0.insert(name, value);
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Settings of a client: ours, and those of the user over them.
+    ///
+    /// # Errors
+    ///
+    /// If the user has set what must be as it is.
+    pub(crate) fn over(
+        &self,
+        brokers: &str,
+        usual: &[(&str, &str)],
+        fixed: &[(&str, &str)],
+    ) -> Result<ClientConfig> {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", brokers);
+        usual.iter().for_each(|(name, value)| _ = config.set(*name, *value));
+        for (name, value) in &self.0 {
+            if OURS.contains(&name.as_str()) || fixed.iter().any(|(fixed, _)| fixed == name) {
+                let what = format!("the option `{name}` cannot be set: the job depends on it");
+                return Err(Error::new(ErrorKind::Config, what));
+            }
+            config.set(name, value);
+        }
+        fixed.iter().for_each(|(name, value)| _ = config.set(*name, *value));
+        Ok(config)
+    }
+}
+
+/// An error of the client, of kind [`Config`](ErrorKind::Config) if it is one of the settings.
+pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
+    let kind = match &cause {
+        KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_) => ErrorKind::Config,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, format!("cannot {doing}")).caused_by(cause)
+}
+
+/// Whether trying again cannot help.
+pub(crate) fn is_hopeless(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    let code = match error {
+        KafkaError::Transaction(error) => Some(error.code()),
+        other => other.rdkafka_error_code(),
+    };
+    matches!(error, KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_))
+        || matches!(
+            code,
+            Some(
+                Code::TopicAuthorizationFailed
+                    | Code::GroupAuthorizationFailed
+                    | Code::ClusterAuthorizationFailed
+                    | Code::TransactionalIdAuthorizationFailed
+                    | Code::SaslAuthenticationFailed
+                    | Code::UnsupportedVersion
+                    | Code::InvalidTransactionTimeout
+                    | Code::MessageSizeTooLarge
+                    | Code::InvalidTopic
+                    | Code::PolicyViolation
+                    | Code::InvalidRecord
+            )
+        )
+}
+
+/// Asks brokers until they answer, for a while.
+pub(crate) fn asked<T>(doing: &str, mut ask: impl FnMut(Duration) -> KafkaResult<T>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        match ask(Duration::from_secs(10)) {
+            Ok(answer) => return Ok(answer),
+            Err(cause) if is_hopeless(&cause) || began.elapsed() >= PATIENCE => {
+                return Err(error(doing, cause));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}
+
+/// The first thing that went wrong in a client without belonging to one reader or writer. It stays, so that nothing is taken for
+/// complete afterwards.
+#[derive(Default)]
+pub(crate) struct Faults {
+    any: AtomicBool,
+    first: Mutex<Option<Box<dyn Fn() -> Error + Send>>>,
+}
+
+impl Faults {
+    pub(crate) fn add(&self, error: impl Fn() -> Error + Send + 'static) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| Box::new(error));
+        self.any.store(true, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.any.load(Ordering::Acquire) { self.found() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn found(&self) -> Result<()> {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        first.as_ref().map_or(Ok(()), |error| Err(error()))
+    }
+}
+
+/// The client's calls back.
+pub(crate) struct Watch;
+
+impl ClientContext for Watch {
+    fn error(&self, error: KafkaError, reason: &str) {
+        log::warn!(target: "librdkafka", "{error}: {reason}");
+    }
+}
+
+impl ConsumerContext for Watch {
+    fn commit_callback(
+        &self,
+        result: KafkaResult<()>,
+        _: &rdkafka::topic_partition_list::TopicPartitionList,
+    ) {
+        if let Err(error) = result {
+            log::warn!("the group's offsets could not be committed: {error}");
+        }
+    }
+}
+
+pub(crate) type Consumer = BaseConsumer<Watch>;
+
+/// The client, and the thread that attends to what does not belong to a partition.
+pub(crate) struct Fetcher {
+    pub(crate) consumer: Arc<Consumer>,
+    pub(crate) faults: Arc<Faults>,
+    stops: Arc<AtomicBool>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(config: &ClientConfig) -> Result<Self> {
+        let consumer: Consumer = config
+            .create_with_context(Watch)
+            .map_err(|cause| error("make a client of Kafka", cause))?;
+        let fetcher =
+            Self { consumer: Arc::new(consumer), faults: Arc::default(), stops: Arc::default() };
+        let (consumer, faults) = (Arc::clone(&fetcher.consumer), Arc::clone(&fetcher.faults));
+        let stops = Arc::clone(&fetcher.stops);
+        let attend = move || attend(&consumer, &faults, &stops);
+        let thread = thread::Builder::new().name("kafka-source".to_owned()).spawn(attend);
+        thread
+            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        Ok(fetcher)
+    }
+
+    /// What the cluster says of topics.
+    pub(crate) fn metadata(&self, topics: &Topics) -> Result<Metadata> {
+        let ask = |patience| self.consumer.fetch_metadata(topics.single(), patience);
+        asked("list the topics", ask)
+    }
+}
+
+impl Drop for Fetcher {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Release);
+    }
+}
+
+/// Serves what is not in the queue of a partition.
+fn attend(consumer: &Consumer, faults: &Faults, stops: &AtomicBool) {
+    while !stops.load(Ordering::Acquire) {
+        match consumer.poll(Duration::from_millis(100)) {
+            None => {}
+            Some(Err(cause @ KafkaError::MessageConsumptionFatal(_))) => {
+                faults.add(move || error("go on with Kafka's client", cause.clone()));
+            }
+            // Brokers come back, and what does not is seen by the readers.
+            Some(Err(_)) => {}
+            // Every partition has a queue of its own before it is assigned.
+            Some(Ok(_)) => faults.add(|| {
+                let what = "a record came by the queue of no partition";
+                Error::new(ErrorKind::Internal, what)
+            }),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Topics of Kafka as sources and sinks of [`thalweg`]'s jobs.
+//!
+//! A [`KafkaSource`] reads partitions: each is a split with a watermark of its own, its offset is in every checkpoint, and
+//! partitions that are added while the job runs are found. A [`KafkaSink`] writes each record at least once, or exactly once
+//! in transactions, one for each task and checkpoint. Both stand on [`thalweg::connector`], and on librdkafka for the protocol.
+//!
+//! ```no_run
+//! use serde::{Deserialize, Serialize};
+//! use thalweg::Environment;
+//! use thalweg_kafka::{KafkaSink, KafkaSource, Message};
+//!
+//! #[derive(Deserialize)]
+//! struct Order {
+//!     customer: u64,
+//!     cents: u64,
+//! }
+//!
+//! #[derive(Serialize)]
+//! struct Total {
+//!     customer: u64,
+//!     cents: u64,
+//! }
+//!
+//! let env = Environment::from_args()?;
+//! let orders = KafkaSource::new("localhost:9092", ["orders"]).until_now();
+//! env.read(orders)
+//!     .try_map(|message| message.json::<Order>())
+//!     .group_by(|order| order.customer)
+//!     .sum(|order: &Order| order.cents)
+//!     .unkey()
+//!     .map(|(customer, cents)| Total { customer, cents })
+//!     .write(KafkaSink::exactly_once("localhost:9092", "totals", |total: Total, record| {
+//!         record.key(total.customer.to_string()).json(&total)
+//!     }));
+//! env.run()?;
+//! # Ok::<(), thalweg::Error>(())
+//! ```
+//!
+//! # Settings
+//!
+//! Everything that librdkafka can be told is set by name, such as `security.protocol`, with
+//! [`KafkaSource::option`] and [`KafkaSink::option`]; [its list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)
+//! says what there is. What has to be so for a job to be right, such as `enable.auto.commit`, cannot be changed. Encryption and most of
+//! SASL need the feature `tls`.
+//!
+//! # Where brokers are lost
+//!
+//! Readers wait until a broker answers again, and writers try again for the time of `message.timeout.ms` (five minutes). What
+//! librdkafka says of it goes to the facade [`log`] under the target `librdkafka`.
+
+mod client;
+mod message;
+mod outgoing;
+mod reader;
+mod sink;
+#[cfg(doctest)]
+mod snippets;
+mod source;
+mod topics;
+mod transactions;
+mod writer;
+
+pub use message::{Message, MessageRef};
+pub use outgoing::Outgoing;
+pub use reader::Reader;
+pub use sink::{Delivery, KafkaSink};
+pub use source::{Begin, KafkaSource, Partition, Position};
+pub use topics::Topics;
+pub use transactions::Epoch;
+pub use writer::Writer;

@@ -1,0 +1,123 @@
+//! Records as they are read.
+
+use rdkafka::Message as _;
+use rdkafka::message::{BorrowedMessage, Headers as _};
+use serde::Deserialize;
+use std::fmt;
+use thalweg::data::{Covariant, Record};
+use thalweg::time::Timestamp;
+use thalweg::{Error, ErrorKind, Place, Result};
+
+/// The kind of the records that a [`KafkaSource`](crate::KafkaSource) emits: closures receive a [`MessageRef`].
+pub struct Message {
+    _unsized: [()],
+}
+
+impl Record for Message {
+    type Of<'a> = MessageRef<'a>;
+}
+
+impl Covariant for Message {
+    fn shorten<'short, 'long: 'short>(message: MessageRef<'long>) -> MessageRef<'short> {
+        message
+    }
+}
+
+/// A record of a topic, borrowed from what was fetched.
+#[derive(Clone, Copy)]
+pub struct MessageRef<'a>(pub(crate) &'a BorrowedMessage<'a>);
+
+impl<'a> MessageRef<'a> {
+    /// The topic that it is from.
+    pub fn topic(self) -> &'a str {
+        self.0.topic()
+    }
+
+    /// The partition that it is from.
+    pub fn partition(self) -> i32 {
+        self.0.partition()
+    }
+
+    /// Its offset in the partition.
+    pub fn offset(self) -> i64 {
+        self.0.offset()
+    }
+
+    /// Its key, if it has one.
+    pub fn key(self) -> Option<&'a [u8]> {
+        self.0.key()
+    }
+
+    /// Its value; `None` if it is a tombstone, which says that there is no value for the key any more.
+    pub fn payload(self) -> Option<&'a [u8]> {
+        self.0.payload()
+    }
+
+    /// When it was created, or appended to the log, as the topic has it; `None` where it is of before Kafka had timestamps.
+    pub fn timestamp(self) -> Option<Timestamp> {
+        let millis = self.0.timestamp().to_millis()?;
+        Some(Timestamp::from_micros(millis.saturating_mul(1000)))
+    }
+
+    /// Its headers, in order: names, and values if they have any.
+    pub fn headers(self) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> {
+        let headers = self.0.headers();
+        headers.into_iter().flat_map(|all| all.iter()).map(|header| (header.key, header.value))
+    }
+
+    /// Its value as text.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it is no UTF-8: of kind [`Input`](ErrorKind::Input), with topic, partition and offset.
+    pub fn text(self) -> Result<&'a str> {
+        std::str::from_utf8(self.present()?).map_err(|error| self.error("no UTF-8", error))
+    }
+
+    /// Its value, read as JSON.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it is not such a value: of kind [`Input`](ErrorKind::Input), with topic, partition and offset.
+    pub fn json<T: Deserialize<'a>>(self) -> Result<T> {
+        serde_json::from_slice(self.present()?)
+            .map_err(|error| self.error("not the expected JSON", error))
+    }
+
+    /// An error of kind [`Input`](ErrorKind::Input) with this record's topic, partition and offset, for a closure that
+    /// cannot make anything of it.
+    pub fn error(
+        self,
+        what: &str,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        self.refused(what).caused_by(cause)
+    }
+
+    /// Where it is from, for messages.
+    pub fn place(self) -> Place {
+        let partition = format!("{}/{}", self.topic(), self.partition());
+        Place::Split(partition, Some(self.offset().to_string()))
+    }
+
+    fn refused(self, what: &str) -> Error {
+        Error::new(ErrorKind::Input, format!("the record is {what}")).at(self.place())
+    }
+
+    fn present(self) -> Result<&'a [u8]> {
+        self.payload().ok_or_else(|| self.refused("a tombstone: it has no value"))
+    }
+}
+
+impl fmt::Debug for MessageRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = |bytes: Option<&[u8]>| bytes.map(<[u8]>::len);
+        f.debug_struct("MessageRef")
+            .field("topic", &self.topic())
+            .field("partition", &self.partition())
+            .field("offset", &self.offset())
+            .field("key_bytes", &length(self.key()))
+            .field("payload_bytes", &length(self.payload()))
+            .finish()
+    }
+}

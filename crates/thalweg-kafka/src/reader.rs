@@ -1,0 +1,158 @@
+//! Reads one partition.
+
+use crate::client::{Consumer, Fetcher, Watch, error};
+use crate::message::{Message, MessageRef};
+use crate::source::{Partition, Position, gone, list_of, place};
+use rdkafka::Message as _;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::consumer::base_consumer::PartitionQueue;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::topic_partition_list::Offset;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg::connector::{Emit, ReadStatus, SplitReader, SplitWaker};
+use thalweg::{Error, ErrorKind, Result};
+
+/// How long a partition may be unknown, as it is for a moment where brokers start.
+const UNKNOWN: Duration = Duration::from_secs(10);
+/// Records that are emitted in a turn, and between two looks at whether there is room.
+const TURN: usize = 1024;
+const RUN: usize = 64;
+
+/// Reads one partition.
+pub struct Reader {
+    partition: Partition,
+    next: i64,
+    until: Option<i64>,
+    /// Since when the brokers know nothing of the partition.
+    unknown: Option<Instant>,
+    queue: PartitionQueue<Watch>,
+    fetcher: Arc<Fetcher>,
+}
+
+impl Reader {
+    pub(crate) fn open(
+        fetcher: Arc<Fetcher>,
+        partition: &Partition,
+        position: Position,
+        waker: SplitWaker,
+    ) -> Result<Self> {
+        let consumer: &Arc<Consumer> = &fetcher.consumer;
+        // Before it is assigned, so that nothing goes by another queue.
+        let queue = consumer.split_partition_queue(&partition.topic, partition.number);
+        let mut queue = queue.ok_or_else(|| {
+            Error::new(ErrorKind::Io, "there is no such partition").at(place(partition))
+        })?;
+        queue.set_nonempty_callback(move || waker.wake());
+        consumer
+            .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
+            .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
+        let Position { next, until } = position;
+        Ok(Self { partition: partition.clone(), next, until, unknown: None, queue, fetcher })
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.until.is_some_and(|until| self.next >= until)
+    }
+
+    /// What is to be done where there is no record but an error.
+    #[cold]
+    fn fail(&mut self, cause: KafkaError) -> Result<Option<ReadStatus>> {
+        let code = cause.rdkafka_error_code();
+        match (&cause, code) {
+            (KafkaError::PartitionEOF(_), _) => {
+                // The end was there before. What did not come before it are no records: they were of an aborted transaction, or
+                // removed by compaction.
+                Ok(self.until.map(|_| ReadStatus::End))
+            }
+            (
+                _,
+                Some(
+                    RDKafkaErrorCode::UnknownTopicOrPartition
+                    | RDKafkaErrorCode::UnknownTopic
+                    | RDKafkaErrorCode::UnknownPartition,
+                ),
+            ) => {
+                let since = *self.unknown.get_or_insert_with(Instant::now);
+                if since.elapsed() < UNKNOWN {
+                    return Ok(Some(ReadStatus::PendingFor(Duration::from_secs(1))));
+                }
+                let what = "the partition is not there any more: its topic was deleted";
+                Err(gone(&self.partition, self.next, what))
+            }
+            (_, Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)) => {
+                let what = "the record is not there any more: it is older than the topic keeps \
+                            records, or the topic was made anew";
+                Err(gone(&self.partition, self.next, what).caused_by(cause))
+            }
+            _ => {
+                Err(gone(&self.partition, self.next, "cannot read the partition").caused_by(cause))
+            }
+        }
+    }
+}
+
+impl SplitReader for Reader {
+    type Item = Message;
+    type Position = Position;
+
+    fn read(&mut self, out: &mut impl Emit<Message>) -> Result<ReadStatus> {
+        self.fetcher.faults.check()?;
+        for turn in 1..=TURN {
+            if self.is_at_end() {
+                return Ok(ReadStatus::End);
+            }
+            match self.queue.poll(Duration::ZERO) {
+                Some(Ok(message)) => {
+                    let offset = message.offset();
+                    // Never twice, also where the client begins anew by itself.
+                    if offset < self.next {
+                        continue;
+                    }
+                    if self.until.is_some_and(|until| offset >= until) {
+                        return Ok(ReadStatus::End);
+                    }
+                    self.next = offset + 1;
+                    self.unknown = None;
+                    out.emit(MessageRef(&message));
+                }
+                Some(Err(cause)) => {
+                    if let Some(status) = self.fail(cause)? {
+                        return Ok(status);
+                    }
+                }
+                None if self.unknown.is_some() => {
+                    return Ok(ReadStatus::PendingFor(Duration::from_secs(1)));
+                }
+                None => return Ok(ReadStatus::Pending),
+            }
+            if turn % RUN == 0 && out.is_full() {
+                break;
+            }
+        }
+        Ok(ReadStatus::More)
+    }
+
+    fn position(&self) -> Position {
+        Position { next: self.next, until: self.until }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Ok(partition) = list_of(&self.partition, Offset::Invalid) {
+            // Fails only where the client is at its end anyway.
+            let _ = self.fetcher.consumer.incremental_unassign(&partition);
+        }
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("partition", &self.partition)
+            .field("next", &self.next)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}

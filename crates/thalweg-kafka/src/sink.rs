@@ -1,0 +1,215 @@
+//! Topics as sinks.
+
+use crate::client::{Options, asked, error};
+use crate::outgoing::{Limits, Outgoing};
+use crate::transactions::{Clients, Epoch, Transactions};
+use crate::writer::{Deliveries, Writer};
+use rdkafka::config::ClientConfig;
+use rdkafka::producer::{Producer as _, ThreadedProducer};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+use thalweg::connector::{Sink, SinkContext};
+use thalweg::data::Record;
+use thalweg::{Error, ErrorKind, Result};
+
+/// How often a record is written that the job emits once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// At once, and again when the job goes on from a checkpoint that was taken before.
+    AtLeastOnce,
+    /// In the transaction of a checkpoint.
+    ExactlyOnce,
+}
+
+/// Writes records to a topic. See [`Stream::write`](thalweg::Stream::write).
+///
+/// A closure makes an [`Outgoing`] record of each record of the stream.
+///
+/// # At least once
+///
+/// Records are sent as they come. A checkpoint counts once all records before it have been acknowledged by all replicas that are in
+/// sync, so none is lost; those behind it are written again when the job goes on from there.
+///
+/// # Exactly once
+///
+/// What a task writes between two checkpoints becomes visible in one transaction, to consumers that read what is committed
+/// (`isolation.level`), once the second one counts. Until then it is kept in memory, and it is part of that checkpoint: a job that
+/// dies in between writes it when it goes on, and knows by an offset that the transaction carries, of a group named like
+/// `thalweg-0123456789abcdef-0`, if it had. So no time between checkpoints, and no time in which the job does not run, is too long for a
+/// transaction; but a cluster that forgets the offsets of groups (`offsets.retention.minutes`, a week) before the job goes on makes it
+/// write that one transaction again. Brokers must be of version 2.5 or later.
+///
+/// Without checkpoints all is written in one transaction a task when the job has ended well. At most
+/// [`max_epoch`](Self::max_epoch) bytes may wait in a task.
+pub struct KafkaSink<I: Record + ?Sized, F> {
+    brokers: String,
+    topic: String,
+    delivery: Delivery,
+    encode: Arc<F>,
+    max_epoch: usize,
+    options: Options,
+    /// What sends at once, made when it is first needed, on each host.
+    producer: Mutex<Option<Sending>>,
+    transactions: Transactions,
+    items: PhantomData<fn(&I)>,
+}
+
+type Sending = Arc<ThreadedProducer<Deliveries>>;
+
+/// What the sink sets, and a user may.
+const USUAL: [(&str, &str); 4] = [
+    ("client.id", "thalweg"),
+    // Batches for throughput, which cost a millisecond where there is little to do.
+    ("linger.ms", "1"),
+    // As Kafka's own clients do.
+    ("partitioner", "murmur2_random"),
+    ("queue.buffering.max.messages", "500000"),
+];
+
+/// What has to be so.
+const FIXED: [(&str, &str); 1] = [
+    // No record twice, and none before another, when one is sent again.
+    ("enable.idempotence", "true"),
+];
+
+/// Of transactions, which are open while they are written: ten minutes for the largest on a slow network.
+const TRANSACTIONS: [(&str, &str); 1] = [("transaction.timeout.ms", "600000")];
+
+/// Of what reads which transactions there were.
+const MARKS: [(&str, &str); 2] =
+    [("enable.auto.commit", "false"), ("isolation.level", "read_committed")];
+
+impl<I, F> KafkaSink<I, F>
+where
+    I: Record + ?Sized,
+    F: for<'a> Fn(I::Of<'a>, &mut Outgoing) -> Result<()> + Send + Sync + 'static,
+{
+    /// Writes each record at least once.
+    pub fn at_least_once(brokers: impl Into<String>, topic: impl Into<String>, encode: F) -> Self {
+        Self::new(brokers.into(), topic.into(), Delivery::AtLeastOnce, encode)
+    }
+
+    /// Writes each record exactly once, with the checkpoint behind it.
+    pub fn exactly_once(brokers: impl Into<String>, topic: impl Into<String>, encode: F) -> Self {
+        Self::new(brokers.into(), topic.into(), Delivery::ExactlyOnce, encode)
+    }
+
+    fn new(brokers: String, topic: String, delivery: Delivery, encode: F) -> Self {
+        Self {
+            brokers,
+            topic,
+            delivery,
+            encode: Arc::new(encode),
+            max_epoch: 1 << 30,
+            options: Options::default(),
+            producer: Mutex::default(),
+            transactions: Transactions::default(),
+            items: PhantomData,
+        }
+    }
+
+    /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB.
+    #[must_use]
+    pub fn max_epoch(mut self, bytes: usize) -> Self {
+        self.max_epoch = bytes;
+        self
+    }
+
+    /// Sets what librdkafka can be told, by its name.
+    #[must_use]
+    pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.set(name.into(), value.into());
+        self
+    }
+
+    fn config(&self) -> Result<ClientConfig> {
+        self.options.over(&self.brokers, &USUAL, &FIXED)
+    }
+
+    /// Settings of the clients of a transaction.
+    fn clients(&self) -> Result<Clients> {
+        let producer =
+            self.options.over(&self.brokers, &[&USUAL[..], &TRANSACTIONS].concat(), &FIXED)?;
+        let marks = self.options.over(&self.brokers, &USUAL[..1], &MARKS)?;
+        Ok(Clients { producer, marks })
+    }
+
+    /// The producer of records that are sent at once.
+    fn producer(&self) -> Result<Sending> {
+        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(producer) = &*producer {
+            return Ok(Arc::clone(producer));
+        }
+        let made = self.config()?.create_with_context(Deliveries::default());
+        let made = Arc::new(made.map_err(|cause| error("make a client of Kafka", cause))?);
+        *producer = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// What the brokers accept.
+    fn limits(&self, producer: &ThreadedProducer<Deliveries>) -> Result<Limits> {
+        let ask = |patience| producer.client().fetch_metadata(Some(&self.topic), patience);
+        let metadata = asked("ask for the topic", ask)?;
+        let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
+        let partitions = topic.map_or(0, |topic| topic.partitions().len() as i32);
+        if partitions == 0 {
+            let what = format!("there is no topic `{}`", self.topic);
+            return Err(Error::new(ErrorKind::Io, what));
+        }
+        let bytes = match self.options.get("message.max.bytes") {
+            None => 1_000_000,
+            Some(text) => text.parse().map_err(|cause| {
+                let what = format!("`message.max.bytes` is no number: {text}");
+                Error::new(ErrorKind::Config, what).caused_by(cause)
+            })?,
+        };
+        Ok(Limits { bytes, partitions })
+    }
+}
+
+impl<I, F> Sink for KafkaSink<I, F>
+where
+    I: Record + ?Sized,
+    F: for<'a> Fn(I::Of<'a>, &mut Outgoing) -> Result<()> + Send + Sync + 'static,
+{
+    type Item = I;
+    type Commit = Epoch;
+    type Writer = Writer<I, F>;
+
+    fn describe(&self) -> String {
+        format!("kafka topic {}", self.topic)
+    }
+
+    fn open(&self, cx: &SinkContext) -> Result<Writer<I, F>> {
+        let producer = self.producer()?;
+        let limits = self.limits(&producer)?;
+        let encode = Arc::clone(&self.encode);
+        match self.delivery {
+            Delivery::AtLeastOnce => {
+                Ok(Writer::at_once(encode, self.topic.clone(), limits, producer, cx.waker()))
+            }
+            Delivery::ExactlyOnce => {
+                let (name, last) = self.transactions.begin(&self.clients()?, &self.topic, cx)?;
+                Ok(Writer::in_epochs(encode, limits, self.max_epoch, name, last))
+            }
+        }
+    }
+
+    fn commit(&self, epoch: &Epoch) -> Result<()> {
+        match self.delivery {
+            Delivery::AtLeastOnce => Ok(()),
+            Delivery::ExactlyOnce => self.transactions.commit(&self.clients()?, &self.topic, epoch),
+        }
+    }
+}
+
+impl<I: Record + ?Sized, F> fmt::Debug for KafkaSink<I, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaSink")
+            .field("brokers", &self.brokers)
+            .field("topic", &self.topic)
+            .field("delivery", &self.delivery)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,371 @@
+//! Topics as sources.
+
+use crate::client::{Fetcher, Options, asked, error};
+use crate::message::Message;
+use crate::reader::Reader;
+use crate::topics::Topics;
+use rdkafka::consumer::{CommitMode, Consumer as _};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thalweg::connector::{SplitContext, SplitSource};
+use thalweg::time::Timestamp;
+use thalweg::{Data, Error, ErrorKind, Place, Result};
+
+/// A partition of a topic. It is shown as `orders/3`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Data)]
+pub struct Partition {
+    pub(crate) topic: String,
+    pub(crate) number: i32,
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.topic, self.number)
+    }
+}
+
+/// Where a partition is read on.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+pub struct Position {
+    /// The least offset that was not emitted.
+    pub(crate) next: i64,
+    /// The offset at which reading ends, if it does.
+    pub(crate) until: Option<i64>,
+}
+
+/// Where a source begins in the partitions that were there when the job was first started. Those that are added later are
+/// read from their beginning, and a job that goes on from a checkpoint reads on where that has each partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Begin {
+    /// At the oldest record that is still there.
+    #[default]
+    Earliest,
+    /// Behind the newest record.
+    Latest,
+    /// At the first record with this timestamp or a later one; behind the newest record where there is none.
+    At(Timestamp),
+    /// Where the [group](KafkaSource::group) has committed, and at the oldest record in partitions where it has not.
+    Committed,
+    /// At these offsets, by topic and partition, and at the oldest record in partitions that are not named.
+    Offsets(BTreeMap<(String, i32), i64>),
+}
+
+/// Where a source ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Until {
+    Never,
+    Now,
+    At(Timestamp),
+    Offsets(BTreeMap<(String, i32), i64>),
+}
+
+/// Reads the partitions of topics. See [`Environment::read`](thalweg::Environment::read).
+///
+/// It emits [`Message`]s, which are borrowed from what was fetched: closures make of them what the job needs, and no byte is
+/// copied that they do not copy. Records of aborted transactions are not there, nor those of open ones, unless
+/// `isolation.level` is set to `read_uncommitted`. The source never ends unless it is told to, by
+/// [`until_now`](Self::until_now) and others.
+///
+/// The order of a partition is kept. For event time, give the stream timestamps, say with
+/// [`MessageRef::timestamp`](crate::MessageRef::timestamp): each partition has a watermark of its own.
+pub struct KafkaSource {
+    brokers: String,
+    topics: Topics,
+    group: Option<String>,
+    begin: Begin,
+    until: Until,
+    look_again: Duration,
+    options: Options,
+    /// Made when it is first needed, on each host.
+    fetcher: Mutex<Option<Arc<Fetcher>>>,
+    /// What was listed last.
+    listed: Mutex<Vec<Partition>>,
+}
+
+/// What the source sets, and a user may.
+const USUAL: [(&str, &str); 4] = [
+    ("client.id", "thalweg"),
+    // The default of a second is long where a queue was full for a moment.
+    ("fetch.queue.backoff.ms", "10"),
+    ("fetch.error.backoff.ms", "100"),
+    ("isolation.level", "read_committed"),
+];
+
+/// What has to be so.
+const FIXED: [(&str, &str); 5] = [
+    // Offsets are in checkpoints.
+    ("enable.auto.commit", "false"),
+    ("enable.auto.offset.store", "false"),
+    // The end of what is there ends a bounded source.
+    ("enable.partition.eof", "true"),
+    // Records that are gone are an error, and are not left out in silence.
+    ("auto.offset.reset", "error"),
+    ("allow.auto.create.topics", "false"),
+];
+
+impl KafkaSource {
+    /// Reads topics of the cluster that these brokers belong to: `host:port`, several separated by commas.
+    pub fn new(brokers: impl Into<String>, topics: impl Into<Topics>) -> Self {
+        Self {
+            brokers: brokers.into(),
+            topics: topics.into(),
+            group: None,
+            begin: Begin::default(),
+            until: Until::Never,
+            look_again: Duration::from_secs(60),
+            options: Options::default(),
+            fetcher: Mutex::default(),
+            listed: Mutex::default(),
+        }
+    }
+
+    /// Commits offsets to this group with each checkpoint, so that Kafka's tools show how far the job has read. The job
+    /// itself goes on from its checkpoints, whatever the group has. Partitions are not dealt out by the group, so other
+    /// consumers must not use it.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// Where to begin; by default at the oldest records.
+    #[must_use]
+    pub fn begin(mut self, begin: Begin) -> Self {
+        self.begin = begin;
+        self
+    }
+
+    /// Ends behind the records that are there when the job is first started, in each partition. A job that goes on from a
+    /// checkpoint ends at the same place.
+    #[must_use]
+    pub fn until_now(mut self) -> Self {
+        self.until = Until::Now;
+        self
+    }
+
+    /// Ends in each partition before the first record with this timestamp or a later one; where there is none when the job is
+    /// first started, behind the last record.
+    #[must_use]
+    pub fn until(mut self, end: Timestamp) -> Self {
+        self.until = Until::At(end);
+        self
+    }
+
+    /// Ends before these offsets, by topic and partition, which must be there when the job is first started. Partitions that
+    /// are not named end behind the records that are there then.
+    #[must_use]
+    pub fn until_offsets(mut self, ends: BTreeMap<(String, i32), i64>) -> Self {
+        self.until = Until::Offsets(ends);
+        self
+    }
+
+    /// How often to look for new partitions, and new topics that match; by default each minute. A source that ends does not
+    /// look for any.
+    #[must_use]
+    pub fn look_again_after(mut self, interval: Duration) -> Self {
+        self.look_again = interval;
+        self
+    }
+
+    /// Sets what librdkafka can be told, by its name.
+    #[must_use]
+    pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.set(name.into(), value.into());
+        self
+    }
+
+    fn fetcher(&self) -> Result<Arc<Fetcher>> {
+        let mut fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fetcher) = &*fetcher {
+            return Ok(Arc::clone(fetcher));
+        }
+        let mut config = self.options.over(&self.brokers, &USUAL, &FIXED)?;
+        // Partitions are assigned by hand, which takes a name of a group all the same.
+        config.set("group.id", self.group.as_deref().unwrap_or("thalweg"));
+        let made = Arc::new(Fetcher::new(&config)?);
+        *fetcher = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn list(&self) -> Result<Vec<Partition>> {
+        let topics = self.topics.of(&self.fetcher()?.metadata(&self.topics)?)?;
+        let of = |(topic, partitions): (String, i32)| {
+            (0..partitions).map(move |number| Partition { topic: topic.clone(), number })
+        };
+        let mut partitions: Vec<_> = topics.into_iter().flat_map(of).collect();
+        partitions.sort();
+        Ok(partitions)
+    }
+
+    /// The offset at which a partition is first read.
+    fn first_offset(&self, fetcher: &Fetcher, at: &Partition, is_new: bool) -> Result<i64> {
+        let oldest = || Ok(ends(fetcher, at)?.0);
+        let begin = if is_new { &Begin::Earliest } else { &self.begin };
+        match begin {
+            Begin::Earliest => oldest(),
+            Begin::Latest => Ok(ends(fetcher, at)?.1),
+            Begin::At(time) => offset_at(fetcher, at, *time),
+            Begin::Committed => {
+                let asked = list_of(at, Offset::Invalid)?;
+                let ask = |patience| fetcher.consumer.committed_offsets(asked.clone(), patience);
+                match offset_in(&asked_of("ask for the group's offset", at, ask)?) {
+                    Some(offset) => Ok(offset),
+                    None => oldest(),
+                }
+            }
+            Begin::Offsets(offsets) => match offsets.get(&(at.topic.clone(), at.number)) {
+                Some(offset) => Ok(*offset),
+                None => oldest(),
+            },
+        }
+    }
+
+    /// The offset at which a partition ends, if it does.
+    fn last_offset(&self, fetcher: &Fetcher, at: &Partition) -> Result<Option<i64>> {
+        match &self.until {
+            Until::Never => Ok(None),
+            Until::Now => Ok(Some(ends(fetcher, at)?.1)),
+            Until::At(time) => offset_at(fetcher, at, *time).map(Some),
+            Until::Offsets(offsets) => {
+                let newest = ends(fetcher, at)?.1;
+                match offsets.get(&(at.topic.clone(), at.number)) {
+                    Some(offset) if *offset > newest => {
+                        let what = format!(
+                            "the partition ends at {newest}, and cannot be read until {offset}"
+                        );
+                        Err(Error::new(ErrorKind::Config, what).at(place(at)))
+                    }
+                    offset => Ok(Some(offset.copied().unwrap_or(newest))),
+                }
+            }
+        }
+    }
+}
+
+impl SplitSource for KafkaSource {
+    type Item = Message;
+    type Split = Partition;
+    type Position = Position;
+    type Reader = Reader;
+
+    fn describe(&self) -> String {
+        format!("kafka {}", self.topics)
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.until != Until::Never
+    }
+
+    fn splits(&self) -> Result<Vec<Partition>> {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.list() {
+            Ok(partitions) => *listed = partitions,
+            Err(error) if listed.is_empty() => return Err(error),
+            Err(error) => log::warn!("no new partitions can be found for now: {error}"),
+        }
+        Ok(listed.clone())
+    }
+
+    fn look_again_after(&self) -> Option<Duration> {
+        (self.until == Until::Never).then_some(self.look_again)
+    }
+
+    fn open(&self, split: &Partition, from: Option<Position>, cx: &SplitContext) -> Result<Reader> {
+        let fetcher = self.fetcher()?;
+        let position = match from {
+            Some(position) => position,
+            None => Position {
+                next: self.first_offset(&fetcher, split, cx.is_new())?,
+                until: self.last_offset(&fetcher, split)?,
+            },
+        };
+        Reader::open(fetcher, split, position, cx.waker())
+    }
+
+    fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {
+        if self.group.is_none() || positions.is_empty() {
+            return Ok(());
+        }
+        let mut offsets = TopicPartitionList::with_capacity(positions.len());
+        for (Partition { topic, number }, position) in positions {
+            offsets
+                .add_partition_offset(topic, *number, Offset::Offset(position.next))
+                .map_err(|cause| error("name an offset", cause))?;
+        }
+        // Only for others to see: the job does not depend on it.
+        if let Err(error) = self.fetcher()?.consumer.commit(&offsets, CommitMode::Async) {
+            log::warn!("the group's offsets could not be committed: {error}");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for KafkaSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaSource")
+            .field("brokers", &self.brokers)
+            .field("topics", &self.topics)
+            .field("begin", &self.begin)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A list of one partition.
+pub(crate) fn list_of(at: &Partition, offset: Offset) -> Result<TopicPartitionList> {
+    let mut list = TopicPartitionList::with_capacity(1);
+    list.add_partition_offset(&at.topic, at.number, offset)
+        .map_err(|cause| error("name an offset", cause).at(place(at)))?;
+    Ok(list)
+}
+
+pub(crate) fn place(at: &Partition) -> Place {
+    Place::Split(at.to_string(), None)
+}
+
+/// The offset of a list's first partition, if there is one.
+fn offset_in(list: &TopicPartitionList) -> Option<i64> {
+    match list.elements().first()?.offset() {
+        Offset::Offset(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+fn asked_of<T>(
+    doing: &str,
+    at: &Partition,
+    ask: impl FnMut(Duration) -> rdkafka::error::KafkaResult<T>,
+) -> Result<T> {
+    asked(doing, ask).map_err(|error| error.at(place(at)))
+}
+
+/// The oldest offset of a partition, and the one behind its newest record that is committed.
+fn ends(fetcher: &Fetcher, at: &Partition) -> Result<(i64, i64)> {
+    let ask = |patience| fetcher.consumer.fetch_watermarks(&at.topic, at.number, patience);
+    asked_of("ask for the ends of the partition", at, ask)
+}
+
+/// The offset of the first record with a timestamp, or behind the last one.
+fn offset_at(fetcher: &Fetcher, at: &Partition, time: Timestamp) -> Result<i64> {
+    // A millisecond that has begun is over.
+    let millis =
+        time.as_micros().div_euclid(1000) + i64::from(time.as_micros().rem_euclid(1000) > 0);
+    if millis < 0 {
+        return Ok(ends(fetcher, at)?.0);
+    }
+    let times = list_of(at, Offset::Offset(millis))?;
+    let ask = |patience| fetcher.consumer.offsets_for_times(times.clone(), patience);
+    match offset_in(&asked_of("ask for the offset of a time", at, ask)?) {
+        Some(offset) => Ok(offset),
+        None => Ok(ends(fetcher, at)?.1),
+    }
+}
+
+/// Says that a partition cannot be read on.
+pub(crate) fn gone(at: &Partition, offset: i64, what: &str) -> Error {
+    let place = Place::Split(at.to_string(), Some(offset.to_string()));
+    Error::new(ErrorKind::Io, what).at(place)
+}

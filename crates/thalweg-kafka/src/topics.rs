@@ -1,0 +1,95 @@
+//! Which topics are read.
+
+use rdkafka::metadata::Metadata;
+use regex_lite::Regex;
+use std::fmt;
+use thalweg::{Error, ErrorKind, Result};
+
+/// The topics that a source reads.
+#[derive(Clone, Debug)]
+pub struct Topics(Chosen);
+
+#[derive(Clone, Debug)]
+enum Chosen {
+    Named(Vec<String>),
+    Matching(String),
+}
+
+impl Topics {
+    /// All topics whose whole names match a regular expression, also those that are created while the job runs, but none
+    /// of those that Kafka keeps for itself, whose names begin with `__`.
+    pub fn matching(pattern: impl Into<String>) -> Self {
+        Self(Chosen::Matching(pattern.into()))
+    }
+
+    /// The single topic to ask brokers about; `None` for all.
+    pub(crate) fn single(&self) -> Option<&str> {
+        match &self.0 {
+            Chosen::Named(names) => match names.as_slice() {
+                [name] => Some(name),
+                _ => None,
+            },
+            Chosen::Matching(_) => None,
+        }
+    }
+
+    /// Those of the cluster's topics that are read, each with its number of partitions.
+    ///
+    /// # Errors
+    ///
+    /// If the pattern is none, or a named topic is not there.
+    pub(crate) fn of(&self, metadata: &Metadata) -> Result<Vec<(String, i32)>> {
+        let there = metadata.topics().iter().filter(|topic| topic.error().is_none());
+        let there = there.map(|topic| (topic.name().to_owned(), topic.partitions().len() as i32));
+        match &self.0 {
+            Chosen::Named(names) => {
+                let there: Vec<_> = there.filter(|(_, partitions)| *partitions > 0).collect();
+                let of = |name: &String| there.iter().find(|(topic, _)| topic == name).cloned();
+                names.iter().map(|name| of(name).ok_or_else(|| missing(name))).collect()
+            }
+            Chosen::Matching(pattern) => {
+                let whole = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+                    let what = format!("`{pattern}` is no pattern of topics");
+                    Error::new(ErrorKind::Config, what).caused_by(error)
+                })?;
+                Ok(there
+                    .filter(|(name, _)| !name.starts_with("__") && whole.is_match(name))
+                    .collect())
+            }
+        }
+    }
+}
+
+fn missing(name: &str) -> Error {
+    Error::new(ErrorKind::Io, format!("there is no topic `{name}`"))
+}
+
+impl fmt::Display for Topics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Chosen::Named(names) if names.len() == 1 => write!(f, "topic {}", names[0]),
+            Chosen::Named(names) => write!(f, "topics {}", names.join(", ")),
+            Chosen::Matching(pattern) => write!(f, "topics /{pattern}/"),
+        }
+    }
+}
+
+impl From<&str> for Topics {
+    fn from(name: &str) -> Self {
+        Self::from([name])
+    }
+}
+
+impl<const N: usize> From<[&str; N]> for Topics {
+    fn from(names: [&str; N]) -> Self {
+        names.map(str::to_owned).to_vec().into()
+    }
+}
+
+impl From<Vec<String>> for Topics {
+    fn from(mut names: Vec<String>) -> Self {
+        names.sort();
+        names.dedup();
+        Self(Chosen::Named(names))
+    }
+}

@@ -1,0 +1,279 @@
+//! A real broker, and plain clients of it that share nothing with the crate under test but librdkafka.
+
+use futures_executor::block_on;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command that ends with this process.
+pub fn apart(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+/// A cluster of one broker.
+pub struct Broker {
+    folder: TempDir,
+    classes: OsString,
+    port: u16,
+    child: Child,
+}
+
+impl Broker {
+    /// Starts a broker, of the jars in a folder.
+    pub fn start(jars: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let (port, controller) = (free_port(), free_port());
+        let data = folder.path().join("data");
+        let properties = format!(
+            "process.roles=broker,controller\n\
+             node.id=1\n\
+             controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+             controller.listener.names=CONTROLLER\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+             log.dirs={}\n\
+             auto.create.topics.enable=false\n\
+             group.initial.rebalance.delay.ms=0\n\
+             offsets.topic.num.partitions=4\n\
+             offsets.topic.replication.factor=1\n\
+             transaction.state.log.num.partitions=4\n\
+             transaction.state.log.replication.factor=1\n\
+             transaction.state.log.min.isr=1\n\
+             log.retention.check.interval.ms=500\n",
+            data.display()
+        );
+        fs::write(folder.path().join("properties"), properties).expect("the folder is ours");
+        let classes = jars.join("*").into_os_string();
+        let mut format = java(&classes);
+        format.arg("kafka.tools.StorageTool").args(["format", "--standalone", "--cluster-id"]);
+        format.arg("MkU3OEVBNTcwNTJENDM2Qg").arg("--config").arg(folder.path().join("properties"));
+        let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(formatted.is_ok_and(|status| status.success()), "the broker cannot be set up");
+        let child = serve(folder.path(), &classes);
+        let broker = Self { folder, classes, port, child };
+        broker.wait();
+        broker
+    }
+
+    /// Kills it with signal 9.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it was started here");
+    }
+
+    /// Starts it again, with what it had.
+    pub fn restart(&mut self) {
+        self.child = serve(self.folder.path(), &self.classes);
+        self.wait();
+    }
+
+    fn wait(&self) {
+        let begun = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "the broker does not answer");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", self.address());
+        config
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config().create().expect("a client")
+    }
+
+    /// Makes a topic.
+    pub fn topic(&self, name: &str, partitions: i32) -> String {
+        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
+        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
+        name.to_owned()
+    }
+
+    pub fn delete_topic(&self, name: &str) {
+        let gone = block_on(self.admin().delete_topics(&[name], &options())).expect("an answer");
+        gone.into_iter().for_each(|gone| _ = gone.expect("the topic was there"));
+    }
+
+    pub fn add_partitions(&self, name: &str, total: usize) {
+        let more = NewPartitions::new(name, total);
+        let made = block_on(self.admin().create_partitions([&more], &options()));
+        made.expect("an answer").into_iter().for_each(|made| _ = made.expect("there are more"));
+    }
+
+    /// Deletes the records of a partition before an offset.
+    pub fn delete_before(&self, topic: &str, partition: i32, offset: i64) {
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("an offset");
+        block_on(self.admin().delete_records(&offsets, &options())).expect("they are gone");
+    }
+
+    /// What makes records; its transactions have this name, if it makes any.
+    pub fn producer(&self, transactions: Option<&str>) -> BaseProducer {
+        let mut config = self.config();
+        config.set("linger.ms", "1");
+        if let Some(name) = transactions {
+            config.set("transactional.id", name);
+        }
+        config.create().expect("a client")
+    }
+
+    /// Appends texts to a topic: to this partition, or to that of their keys.
+    pub fn append<'a>(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) {
+        let producer = self.producer(None);
+        for (key, text) in texts {
+            let mut record = BaseRecord::to(topic).key(key).payload(text);
+            record.partition = partition;
+            send(&producer, record);
+        }
+        producer.flush(PATIENCE).expect("they are delivered");
+    }
+
+    /// All records of a topic that are committed.
+    pub fn records(&self, topic: &str) -> Vec<Found> {
+        let mut config = self.config();
+        config.set("group.id", "judge").set("enable.partition.eof", "true");
+        config.set("isolation.level", "read_committed").set("enable.auto.commit", "false");
+        let consumer: BaseConsumer = config.create().expect("a client");
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("an answer");
+        let partitions = metadata.topics()[0].partitions().len();
+        let mut all = TopicPartitionList::new();
+        for partition in 0..partitions as i32 {
+            all.add_partition_offset(topic, partition, Offset::Beginning).expect("an offset");
+        }
+        consumer.assign(&all).expect("they are there");
+        let (mut found, mut ended) = (Vec::new(), BTreeSet::new());
+        while ended.len() < partitions {
+            match consumer.poll(PATIENCE).expect("an answer in time") {
+                Err(KafkaError::PartitionEOF(partition)) => _ = ended.insert(partition),
+                Err(error) => panic!("{error}"),
+                Ok(message) => found.push(Found {
+                    partition: message.partition(),
+                    key: message.key().map(<[u8]>::to_vec),
+                    payload: message.payload().map(|payload| text_of(payload).to_owned()),
+                    headers: message.headers().map_or_else(Vec::new, |headers| {
+                        headers.iter().map(|header| header.key.to_owned()).collect()
+                    }),
+                    millis: message.timestamp().to_millis(),
+                }),
+            }
+        }
+        found
+    }
+
+    /// The texts of a topic's records, in order.
+    pub fn texts(&self, topic: &str) -> Vec<String> {
+        let records = self.records(topic).into_iter();
+        let mut texts: Vec<_> = records.filter_map(|record| record.payload).collect();
+        texts.sort();
+        texts
+    }
+
+    /// What a group has committed of a partition.
+    pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let mut config = self.config();
+        let consumer: BaseConsumer = config.set("group.id", group).create().expect("a client");
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, partition);
+        let list = consumer.committed_offsets(list, PATIENCE).expect("an answer");
+        match list.elements()[0].offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A record as a plain consumer has it.
+#[derive(Debug)]
+pub struct Found {
+    pub partition: i32,
+    pub key: Option<Vec<u8>>,
+    pub payload: Option<String>,
+    pub headers: Vec<String>,
+    pub millis: Option<i64>,
+}
+
+fn text_of(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("tests write text")
+}
+
+/// Sends a record, and waits for room.
+pub fn send(producer: &BaseProducer, record: BaseRecord<'_, str, str>) {
+    let mut record = record;
+    while let Err((error, back)) = producer.send(record) {
+        assert!(error.to_string().contains("Queue full"), "{error}");
+        producer.poll(Duration::from_millis(10));
+        record = back;
+    }
+    producer.poll(Duration::ZERO);
+}
+
+/// Headers with these names and values.
+pub fn headers(all: &[(&str, Option<&str>)]) -> OwnedHeaders {
+    let add = |headers: OwnedHeaders, &(key, value): &(&str, Option<&str>)| {
+        headers.insert(Header { key, value })
+    };
+    all.iter().fold(OwnedHeaders::new(), add)
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().operation_timeout(Some(PATIENCE))
+}
+
+fn java(classes: &OsString) -> Command {
+    let mut java = apart("java");
+    java.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]).arg(classes);
+    java
+}
+
+fn serve(folder: &Path, classes: &OsString) -> Child {
+    let log = fs::File::create(folder.join("log")).expect("the folder is ours");
+    let mut java = java(classes);
+    java.arg("kafka.Kafka").arg(folder.join("properties"));
+    java.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    java.spawn().expect("java can be started")
+}

@@ -1,0 +1,272 @@
+//! Jobs between two topics, whose process or broker is killed.
+
+use crate::Test;
+use crate::broker::{Broker, PATIENCE, apart, send};
+use rdkafka::producer::{BaseRecord, Producer as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use thalweg::config::{CheckpointConfig, Config};
+use thalweg::{Environment, Result};
+use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
+
+pub const TESTS: &[Test] = &[
+    ("each_record_counts_once_whenever_the_job_is_killed", jobs),
+    ("each_record_counts_once_whenever_the_broker_is_killed", brokers),
+    ("no_record_is_lost_at_least_once", at_least_once),
+    ("another_job_with_the_same_directory_goes_on_with_its_transactions", numbers_go_on),
+];
+
+/// Set for the job: its broker.
+pub const JOB: &str = "THALWEG_KAFKA_TEST_JOB";
+
+/// Keys of the records, each of which has a count.
+const KEYS: u64 = 50;
+
+/// Counts the records of each key, and writes each count. A record that is lost or counts twice is seen in all that follow.
+fn count() -> Result<()> {
+    let (brokers, from, to) = (set(JOB), set("TEST_FROM"), set("TEST_TO"));
+    let env = environment();
+    let encode = |(key, count): (u64, u64), out: &mut Outgoing| {
+        out.key(key.to_string()).payload(format!("{key}:{count:06}"));
+        Ok(())
+    };
+    let sink = match set("TEST_DELIVERY").as_str() {
+        "exactly once" => KafkaSink::exactly_once(&*brokers, to, encode),
+        _ => KafkaSink::at_least_once(&*brokers, to, encode),
+    };
+    env.read(KafkaSource::new(&*brokers, from.as_str()).group("of-the-job"))
+        .try_map(|message| message.text().map(|text| text.parse::<u64>().unwrap_or(KEYS)))
+        .group_by(|key| *key)
+        .stateful_map(0u64, |_, count, _| {
+            *count += 1;
+            *count
+        })
+        .unkey()
+        .write(sink);
+    env.run()
+}
+
+/// Writes a thousand numbers, from the one that is set, and ends.
+fn numbers() -> Result<()> {
+    let from: u64 = set("TEST_FROM").parse().expect("a number");
+    let env = environment();
+    let sink = KafkaSink::exactly_once(set(JOB), set("TEST_TO"), |n: u64, out: &mut Outgoing| {
+        out.payload(format!("{n:06}"));
+        Ok(())
+    });
+    env.range(from..from + 1_000).write(sink);
+    env.run()
+}
+
+fn set(name: &str) -> String {
+    std::env::var(name).expect("the test sets it")
+}
+
+fn environment() -> Environment {
+    let mut config = Config::default();
+    config.cores = set("TEST_CORES").parse().expect("a number of cores");
+    let mut checkpoints = CheckpointConfig::new(PathBuf::from(set("TEST_FOLDER")));
+    checkpoints.interval = Duration::from_millis(30);
+    config.checkpoints = Some(checkpoints);
+    Environment::with_config(config)
+}
+
+/// Runs the job that is set.
+pub fn job() -> ExitCode {
+    let ended = match set("TEST_DELIVERY").as_str() {
+        "numbers" => numbers(),
+        _ => count(),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the job ended: {:?}: {error}", error.kind());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Pipeline {
+    from: String,
+    to: String,
+    folder: TempDir,
+    delivery: &'static str,
+    cores: usize,
+    child: Child,
+}
+
+impl Pipeline {
+    fn start(broker: &Broker, name: &str, delivery: &'static str) -> Self {
+        let from = broker.topic(&format!("{name}-from"), 3);
+        let to = broker.topic(&format!("{name}-to"), 2);
+        let folder = tempfile::tempdir().unwrap();
+        let child = run(broker, &from, &to, folder.path(), delivery, 2);
+        Self { from, to, folder, delivery, cores: 2, child }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Goes on, at another number of cores.
+    fn restart(&mut self, broker: &Broker) {
+        self.cores = self.cores % 3 + 1;
+        let Self { from, to, folder, delivery, cores, .. } = self;
+        self.child = run(broker, from, to, folder.path(), delivery, *cores);
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+fn run(
+    broker: &Broker,
+    from: &str,
+    to: &str,
+    folder: &Path,
+    delivery: &str,
+    cores: usize,
+) -> Child {
+    let mut job = apart(std::env::current_exe().unwrap());
+    job.env(JOB, broker.address()).env("TEST_FROM", from).env("TEST_TO", to);
+    job.env("TEST_FOLDER", folder).env("TEST_DELIVERY", delivery);
+    job.env("TEST_CORES", NonZeroUsize::new(cores).unwrap().to_string());
+    job.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Appends records of all keys; returns when they are acknowledged, which a broker may have to be started for.
+fn append(broker: &Broker, topic: &str, from: u64, count: u64) {
+    let producer = broker.producer(None);
+    for n in from..from + count {
+        let key = (n % KEYS).to_string();
+        send(&producer, BaseRecord::to(topic).key(&*key).payload(&*key));
+    }
+    producer.flush(PATIENCE).unwrap();
+}
+
+/// The counts of each key that are in the topic, in the order of its partition.
+fn counts(broker: &Broker, topic: &str) -> BTreeMap<String, Vec<u64>> {
+    let mut counts = BTreeMap::<_, Vec<_>>::new();
+    for found in broker.records(topic) {
+        let payload = found.payload.unwrap();
+        let (key, count) = payload.split_once(':').unwrap();
+        counts.entry(key.to_owned()).or_default().push(count.parse().unwrap());
+    }
+    counts
+}
+
+/// Waits until a key has all its counts, as many as each other.
+fn expect(broker: &Broker, pipeline: &mut Pipeline, records: u64) {
+    let begun = Instant::now();
+    let each = records / KEYS;
+    loop {
+        let counts = counts(broker, &pipeline.to);
+        let complete = counts.values().filter(|counts| counts.contains(&each)).count();
+        if complete == KEYS as usize {
+            return;
+        }
+        assert!(pipeline.is_running(), "the job has ended");
+        assert!(begun.elapsed() < 2 * PATIENCE, "{complete} of {KEYS} keys are complete");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn each_once(broker: &Broker, pipeline: &Pipeline, records: u64) {
+    let all = counts(broker, &pipeline.to);
+    assert_eq!(all.len(), KEYS as usize);
+    for (key, counts) in all {
+        let expected: Vec<_> = (1..=records / KEYS).collect();
+        assert_eq!(counts, expected, "of key {key}");
+    }
+}
+
+/// How many times something is killed: some in the tests of each change, and hundreds in a long run.
+fn kills(usual: u64) -> u64 {
+    std::env::var("THALWEG_KAFKA_KILLS").map_or(usual, |kills| kills.parse().expect("a number"))
+}
+
+fn jobs(broker: &mut Broker) {
+    let mut pipeline = Pipeline::start(broker, "jobs", "exactly once");
+    let mut written = 0;
+    let mut random = 88_172_645_463_325_252_u64;
+    for kill in 0..kills(12) {
+        append(broker, &pipeline.from, written, 5_000);
+        written += 5_000;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        // From before it reads to long after it has written, and while it starts.
+        thread::sleep(Duration::from_millis(random % [1500, 700, 300][kill as usize % 3]));
+        assert!(pipeline.is_running());
+        pipeline.kill();
+        pipeline.restart(broker);
+    }
+    append(broker, &pipeline.from, written, 5_000);
+    written += 5_000;
+    expect(broker, &mut pipeline, written);
+    pipeline.kill();
+    each_once(broker, &pipeline, written);
+}
+
+fn brokers(broker: &mut Broker) {
+    let mut pipeline = Pipeline::start(broker, "brokers", "exactly once");
+    let mut written = 0;
+    for kill in 0..kills(2).min(20) {
+        append(broker, &pipeline.from, written, 5_000);
+        written += 5_000;
+        thread::sleep(Duration::from_millis(200 + 400 * (kill % 3)));
+        broker.kill();
+        // Once the job dies meanwhile.
+        if kill == 1 {
+            pipeline.kill();
+        }
+        broker.restart();
+        if kill == 1 {
+            pipeline.restart(broker);
+        }
+    }
+    append(broker, &pipeline.from, written, 5_000);
+    written += 5_000;
+    expect(broker, &mut pipeline, written);
+    pipeline.kill();
+    each_once(broker, &pipeline, written);
+}
+
+fn at_least_once(broker: &mut Broker) {
+    let mut pipeline = Pipeline::start(broker, "least", "at least once");
+    let mut written = 0;
+    for kill in 0..kills(4) {
+        append(broker, &pipeline.from, written, 5_000);
+        written += 5_000;
+        thread::sleep(Duration::from_millis(250 * (kill % 4)));
+        pipeline.kill();
+        pipeline.restart(broker);
+    }
+    append(broker, &pipeline.from, written, 5_000);
+    written += 5_000;
+    expect(broker, &mut pipeline, written);
+    pipeline.kill();
+    for (key, counts) in counts(broker, &pipeline.to) {
+        let counts: BTreeSet<_> = counts.into_iter().collect();
+        assert_eq!(counts, (1..=written / KEYS).collect(), "of key {key}");
+    }
+}
+
+/// A directory of checkpoints gives the transactions of a sink the same names each time.
+fn numbers_go_on(broker: &mut Broker) {
+    let (topic, folder) = (broker.topic("numbers", 2), tempfile::tempdir().unwrap());
+    for round in 0..3usize {
+        let from = format!("{}", 1_000 * round);
+        let mut job = run(broker, &from, &topic, folder.path(), "numbers", 1 + round);
+        assert!(job.wait().unwrap().success());
+    }
+    let expected: Vec<_> = (0..3_000).map(|n| format!("{n:06}")).collect();
+    assert_eq!(broker.texts(&topic), expected);
+}

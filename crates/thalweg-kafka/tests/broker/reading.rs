@@ -1,0 +1,336 @@
+//! What sources read.
+
+use crate::Test;
+use crate::broker::{Broker, PATIENCE, headers, send};
+use rdkafka::producer::{BaseRecord, Producer as _};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use thalweg::check::check;
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
+use thalweg::{Environment, ErrorKind, Result};
+use thalweg_kafka::{Begin, KafkaSource, MessageRef, Topics};
+
+pub const TESTS: &[Test] = &[
+    ("everything_that_is_there_is_read", everything),
+    ("keys_headers_timestamps_and_tombstones_are_there", parts),
+    ("aborted_transactions_are_left_out", aborted),
+    ("a_source_begins_and_ends_where_it_is_told_to", bounds),
+    ("topics_that_match_are_read", matching),
+    ("windows_of_the_records_own_time", windows),
+    ("new_partitions_and_topics_are_found", found_later),
+    ("a_bad_record_is_named", bad_record),
+    ("records_that_are_gone_are_an_error", gone),
+    ("a_topic_that_is_deleted_is_an_error", deleted),
+    ("what_is_not_there_is_said", not_there),
+    ("jobs_restored_at_other_numbers_of_tasks_read_the_same", checked),
+];
+
+/// The texts that a source reads, in order of themselves.
+fn texts(source: KafkaSource) -> Vec<String> {
+    read(source).unwrap()
+}
+
+fn read(source: KafkaSource) -> Result<Vec<String>> {
+    let env = Environment::new();
+    let out = env.read(source).try_map(|message| message.text().map(str::to_owned));
+    let out = out.collect::<Vec<_>>();
+    env.run()?;
+    let mut texts = out.take()?;
+    texts.sort();
+    Ok(texts)
+}
+
+fn numbers(range: std::ops::Range<u64>) -> Vec<String> {
+    range.map(|number| format!("{number:06}")).collect()
+}
+
+/// A topic with numbers, by key.
+fn topic_of(broker: &Broker, name: &str, partitions: i32, range: std::ops::Range<u64>) -> String {
+    let topic = broker.topic(name, partitions);
+    append(broker, &topic, range);
+    topic
+}
+
+fn append(broker: &Broker, topic: &str, range: std::ops::Range<u64>) {
+    let numbers = numbers(range);
+    broker.append(topic, None, numbers.iter().map(|number| (number.as_str(), number.as_str())));
+}
+
+fn everything(broker: &mut Broker) {
+    let topic = topic_of(broker, "everything", 4, 0..50_000);
+    let env = Environment::new();
+    let source = KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    let owned = |message: MessageRef<'_>| {
+        assert_eq!(message.topic(), "everything");
+        let text = message.text().unwrap().to_owned();
+        (message.partition(), message.offset(), text)
+    };
+    let out = env.read(source).map(owned).collect::<Vec<_>>();
+    env.run().unwrap();
+    let all = out.take().unwrap();
+    let mut next = BTreeMap::new();
+    for (partition, offset, _) in &all {
+        let next = next.entry(*partition).or_insert(0);
+        assert_eq!(offset, next, "the order of partition {partition}");
+        *next += 1;
+    }
+    assert_eq!(next.len(), 4);
+    let mut texts: Vec<_> = all.into_iter().map(|(_, _, text)| text).collect();
+    texts.sort();
+    assert_eq!(texts, numbers(0..50_000));
+}
+
+fn parts(broker: &mut Broker) {
+    let topic = broker.topic("parts", 1);
+    let producer = broker.producer(None);
+    let with_headers = headers(&[("source", Some("a")), ("empty", None)]);
+    let record = BaseRecord::to(&topic).key("k").payload("v").timestamp(1_234);
+    send(&producer, record.headers(with_headers));
+    send(&producer, BaseRecord::to(&topic).key("k"));
+    producer.flush(PATIENCE).unwrap();
+    let env = Environment::new();
+    let source = KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    let owned = |message: MessageRef<'_>| {
+        let bytes = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+        let headers = message.headers().map(|(name, value)| (name.to_owned(), bytes(value)));
+        let headers: Vec<_> = headers.collect();
+        (bytes(message.key()), bytes(message.payload()), headers, message.timestamp())
+    };
+    let out = env.read(source).map(owned).collect::<Vec<_>>();
+    env.run().unwrap();
+    let all = out.take().unwrap();
+    let (key, payload, headers, time) = &all[0];
+    assert_eq!((key.as_deref(), payload.as_deref()), (Some(&b"k"[..]), Some(&b"v"[..])));
+    let expected = [("source".to_owned(), Some(b"a".to_vec())), ("empty".to_owned(), None)];
+    assert_eq!(headers[..], expected);
+    assert_eq!(*time, Some(Timestamp::from_micros(1_234_000)));
+    assert_eq!((all.len(), &all[1].1, all[1].2.len()), (2, &None, 0));
+}
+
+fn aborted(broker: &mut Broker) {
+    let topic = broker.topic("aborted", 2);
+    let producer = broker.producer(Some("of a test"));
+    producer.init_transactions(PATIENCE).unwrap();
+    let write = |from: u64, commits: bool| {
+        producer.begin_transaction().unwrap();
+        for number in numbers(from..from + 100) {
+            send(&producer, BaseRecord::to(&topic).key(&*number).payload(&*number));
+        }
+        producer.flush(PATIENCE).unwrap();
+        match commits {
+            true => producer.commit_transaction(PATIENCE).unwrap(),
+            false => producer.abort_transaction(PATIENCE).unwrap(),
+        }
+    };
+    write(0, true);
+    write(100, false);
+    write(200, true);
+    let source = || KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    let mut committed = numbers(0..100);
+    committed.extend(numbers(200..300));
+    assert_eq!(texts(source()), committed);
+    // The last records of both partitions are none.
+    write(300, false);
+    assert_eq!(texts(source()), committed);
+    let all = source().option("isolation.level", "read_uncommitted");
+    assert_eq!(texts(all).len(), 400);
+}
+
+fn bounds(broker: &mut Broker) {
+    let topic = broker.topic("bounds", 2);
+    let producer = broker.producer(None);
+    for (n, number) in numbers(0..100).iter().enumerate() {
+        let record = BaseRecord::to(&topic).partition(n as i32 % 2).key("").payload(&**number);
+        send(&producer, record.timestamp(1_000_000 + 10 * n as i64));
+    }
+    producer.flush(PATIENCE).unwrap();
+    let source = || KafkaSource::new(broker.address(), topic.as_str());
+    assert_eq!(texts(source().begin(Begin::Latest).until_now()), numbers(0..0));
+    let at = |n: u64| Timestamp::from_micros((1_000_000 + 10 * n as i64) * 1000);
+    assert_eq!(texts(source().begin(Begin::At(at(40))).until_now()), numbers(40..100));
+    // A time within a millisecond is behind the records of that millisecond.
+    let within = Timestamp::from_micros(at(40).as_micros() + 1);
+    assert_eq!(texts(source().begin(Begin::At(within)).until_now()), numbers(41..100));
+    assert_eq!(texts(source().begin(Begin::At(at(40))).until(at(60))), numbers(40..60));
+    assert_eq!(texts(source().begin(Begin::At(at(1000))).until_now()), numbers(0..0));
+    assert_eq!(texts(source().until(at(1000))), numbers(0..100));
+    let offsets = |of: i64| BTreeMap::from([0, 1].map(|n| ((topic.clone(), n), of)));
+    let from = source().begin(Begin::Offsets(offsets(10)));
+    assert_eq!(texts(from.until_offsets(offsets(20))), numbers(20..40));
+    let error = read(source().until_offsets(offsets(51))).unwrap_err();
+    assert!(error.message().contains("ends at 50, and cannot be read until 51"), "{error}");
+    // A group that has committed nothing begins at the oldest record.
+    let committed = || source().group("bounds").begin(Begin::Committed).until_now();
+    assert_eq!(texts(committed()), numbers(0..100));
+}
+
+fn matching(broker: &mut Broker) {
+    topic_of(broker, "matching-a", 1, 0..10);
+    topic_of(broker, "matching-b", 2, 10..20);
+    topic_of(broker, "not-matching-c", 1, 20..30);
+    let source = |topics: Topics| KafkaSource::new(broker.address(), topics).until_now();
+    assert_eq!(texts(source(Topics::matching("matching-."))), numbers(0..20));
+    assert_eq!(texts(source(["not-matching-c", "matching-a"].into())).len(), 20);
+    let error = read(source(Topics::matching("("))).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Config, "`(` is no pattern of topics"));
+}
+
+/// A partition that is far ahead of another does not make the records of that one late.
+fn windows(broker: &mut Broker) {
+    let topic = broker.topic("windows", 2);
+    let producer = broker.producer(None);
+    for n in 0..10_000i64 {
+        for partition in [0, 1] {
+            let record = BaseRecord::to(&topic).partition(partition).key("").payload("x");
+            send(&producer, record.timestamp(1_000_000 + n));
+        }
+    }
+    producer.flush(PATIENCE).unwrap();
+    let env = Environment::new();
+    let source = KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    let out = env
+        .read(source)
+        .assign_timestamps(
+            |message: &MessageRef<'_>| message.timestamp().unwrap(),
+            Watermarks::monotonous(),
+        )
+        .map(|_| ())
+        .window_all(EventTimeWindow::tumbling(Duration::from_secs(1)))
+        .count()
+        .collect::<Vec<_>>();
+    env.run().unwrap();
+    let counts: Vec<_> = out.take().unwrap().into_iter().map(|pane| pane.value).collect();
+    assert_eq!(counts, [2000; 10]);
+}
+
+fn found_later(broker: &mut Broker) {
+    let topic = topic_of(broker, "later-a", 1, 0..10);
+    let env = Environment::new();
+    let source = KafkaSource::new(broker.address(), Topics::matching("later-.*"));
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&found);
+    env.read(source.begin(Begin::Latest).look_again_after(Duration::from_millis(200)))
+        .try_map(|message| message.text().map(str::to_owned))
+        .for_each(move |text| sink.lock().unwrap().push(text));
+    let job = env.start().unwrap();
+    let expect = |count: usize| {
+        let begun = Instant::now();
+        while found.lock().unwrap().len() < count {
+            assert!(begun.elapsed() < PATIENCE, "{:?} of {count}", found.lock().unwrap());
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // What it begins with: some record behind the newest.
+    while found.lock().unwrap().is_empty() {
+        append(broker, &topic, 10..11);
+        thread::sleep(Duration::from_millis(100));
+    }
+    let before = found.lock().unwrap().len();
+    // Records of a new partition that are there before it is found are read, too.
+    broker.add_partitions(&topic, 2);
+    let in_second = numbers(100..120);
+    let pairs = in_second.iter().map(|text| (text.as_str(), text.as_str()));
+    broker.append(&topic, Some(1), pairs);
+    expect(before + 20);
+    topic_of(broker, "later-b", 2, 200..220);
+    expect(before + 40);
+    job.drain();
+    job.wait().unwrap();
+    let found = found.lock().unwrap();
+    let mut new: Vec<_> = found.iter().filter(|text| text.as_str() >= "000100").cloned().collect();
+    new.sort();
+    assert_eq!(new, [in_second, numbers(200..220)].concat());
+}
+
+fn bad_record(broker: &mut Broker) {
+    let topic = broker.topic("bad", 1);
+    broker.append(&topic, Some(0), [("a", "1"), ("b", "{"), ("c", "3")]);
+    let source = || KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    let env = Environment::new();
+    let out = env.read(source()).try_map(|message| message.json::<u64>()).collect::<Vec<_>>();
+    let error = env.run().unwrap_err();
+    assert!(out.take().is_err());
+    assert_eq!(error.kind(), ErrorKind::Input);
+    let text = error.to_string();
+    assert!(text.contains("bad/0") && text.contains("1: "), "{text}");
+    assert!(text.contains("not the expected JSON"), "{text}");
+    // Others are read, and this one goes aside, with its place.
+    let env = Environment::new();
+    let parsed =
+        env.read(source()).map(|message| message.json::<u64>().map_err(|error| format!("{error}")));
+    let out = parsed.collect::<Vec<_>>();
+    env.run().unwrap();
+    let (good, bad): (Vec<_>, Vec<_>) = out.take().unwrap().into_iter().partition(Result::is_ok);
+    assert_eq!(good, [Ok(1), Ok(3)]);
+    assert!(matches!(&bad[..], [Err(text)] if text.contains("bad/0")), "{bad:?}");
+}
+
+fn gone(broker: &mut Broker) {
+    let topic = topic_of(broker, "gone", 1, 0..100);
+    broker.delete_before(&topic, 0, 50);
+    let source = || KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    assert_eq!(texts(source()), numbers(50..100));
+    let offsets = BTreeMap::from([((topic.clone(), 0), 10)]);
+    let error = read(source().begin(Begin::Offsets(offsets))).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("gone/0") && text.contains("10") && text.contains("not there any more"));
+}
+
+fn deleted(broker: &mut Broker) {
+    let topic = topic_of(broker, "deleted", 1, 0..10);
+    let env = Environment::new();
+    let source = KafkaSource::new(broker.address(), topic.as_str());
+    let source = source.option("topic.metadata.refresh.interval.ms", "500");
+    let source = source.option("topic.metadata.propagation.max.ms", "1000");
+    let seen = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&seen);
+    env.read(source).map(|_| ()).for_each(move |()| *count.lock().unwrap() += 1);
+    let job = env.start().unwrap();
+    let begun = Instant::now();
+    while *seen.lock().unwrap() < 10 {
+        assert!(begun.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(20));
+    }
+    broker.delete_topic(&topic);
+    let error = job.wait().unwrap_err();
+    assert!(error.message().contains("its topic was deleted"), "{error}");
+    assert!(error.to_string().contains("deleted/0"), "{error}");
+}
+
+fn not_there(broker: &mut Broker) {
+    let error = read(KafkaSource::new(broker.address(), "nowhere").until_now()).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "there is no topic `nowhere`"));
+    let topic = topic_of(broker, "there", 1, 0..1);
+    let source = || KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    for fixed in ["enable.auto.commit", "auto.offset.reset", "group.id", "bootstrap.servers"] {
+        let error = read(source().option(fixed, "true")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains(fixed), "{error}");
+    }
+    let error = read(source().option("no.such.option", "1")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.to_string().contains("no.such.option"), "{error}");
+    // No broker listens there.
+    let error = read(KafkaSource::new("127.0.0.1:1", "there").until_now()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.message().contains("cannot list the topics"), "{error}");
+}
+
+/// On one host and several, interrupted and restored.
+fn checked(broker: &mut Broker) {
+    let topic = topic_of(broker, "checked", 3, 0..2_000);
+    let address = broker.address();
+    let job = move |env: &Environment| {
+        let source = KafkaSource::new(address.as_str(), topic.as_str()).until_now();
+        env.read(source)
+            .try_map(|message| message.text().map(|text| text.parse::<u64>().unwrap_or(0)))
+            .group_by(|n| n % 10)
+            .count()
+            .unkey()
+    };
+    check(job).any_tasks().equals((0..10).map(|key| (key, 200)));
+}
