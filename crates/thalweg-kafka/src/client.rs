@@ -8,13 +8,13 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::{Error, ErrorKind, Result};
 
 /// How long brokers may take to answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What has methods, or names that have to be found again.
 const OURS: [&str; 4] =
@@ -90,6 +90,7 @@ pub(crate) fn is_hopeless(error: &KafkaError) -> bool {
                     | Code::InvalidTopic
                     | Code::PolicyViolation
                     | Code::InvalidRecord
+                    | Code::InvalidTimestamp
             )
         )
 }
@@ -98,7 +99,7 @@ pub(crate) fn is_hopeless(error: &KafkaError) -> bool {
 pub(crate) fn asked<T>(doing: &str, mut ask: impl FnMut(Duration) -> KafkaResult<T>) -> Result<T> {
     let began = Instant::now();
     loop {
-        match ask(Duration::from_secs(10)) {
+        match ask(Duration::from_secs(5)) {
             Ok(answer) => return Ok(answer),
             Err(cause) if is_hopeless(&cause) || began.elapsed() >= PATIENCE => {
                 return Err(error(doing, cause));
@@ -162,19 +163,45 @@ pub(crate) type Consumer = BaseConsumer<Watch>;
 pub(crate) struct Fetcher {
     pub(crate) consumer: Arc<Consumer>,
     pub(crate) faults: Arc<Faults>,
+    /// Partitions of which the brokers have said that they are not there.
+    pub(crate) suspects: Arc<Mutex<Vec<Suspect>>>,
     stops: Arc<AtomicBool>,
 }
+
+/// A partition that may not be there any more.
+pub(crate) struct Suspect {
+    pub(crate) topic: String,
+    pub(crate) number: i32,
+    /// When it was said.
+    pub(crate) since: Instant,
+    /// What its reader looks at, and may have given up.
+    pub(crate) verdict: Weak<OnceLock<Verdict>>,
+}
+
+/// What the brokers say of a partition when they have had time to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    There,
+    Gone,
+}
+
+/// How long a partition may be unknown, as it is for a moment where brokers start.
+const UNKNOWN: Duration = Duration::from_secs(10);
 
 impl Fetcher {
     pub(crate) fn new(config: &ClientConfig) -> Result<Self> {
         let consumer: Consumer = config
             .create_with_context(Watch)
             .map_err(|cause| error("make a client of Kafka", cause))?;
-        let fetcher =
-            Self { consumer: Arc::new(consumer), faults: Arc::default(), stops: Arc::default() };
+        let fetcher = Self {
+            consumer: Arc::new(consumer),
+            faults: Arc::default(),
+            suspects: Arc::default(),
+            stops: Arc::default(),
+        };
         let (consumer, faults) = (Arc::clone(&fetcher.consumer), Arc::clone(&fetcher.faults));
-        let stops = Arc::clone(&fetcher.stops);
-        let attend = move || attend(&consumer, &faults, &stops);
+        let (suspects, stops) = (Arc::clone(&fetcher.suspects), Arc::clone(&fetcher.stops));
+        let attend = move || attend(&consumer, &faults, &suspects, &stops);
         let thread = thread::Builder::new().name("kafka-source".to_owned()).spawn(attend);
         thread
             .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
@@ -195,8 +222,28 @@ impl Drop for Fetcher {
 }
 
 /// Serves what is not in the queue of a partition.
-fn attend(consumer: &Consumer, faults: &Faults, stops: &AtomicBool) {
+fn attend(
+    consumer: &Consumer,
+    faults: &Faults,
+    suspects: &Mutex<Vec<Suspect>>,
+    stops: &AtomicBool,
+) {
     while !stops.load(Ordering::Acquire) {
+        let mut all = suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = all.extract_if(.., |suspect| suspect.since.elapsed() >= UNKNOWN);
+        let due: Vec<_> = due.collect();
+        drop(all);
+        for mut suspect in due {
+            let Some(verdict) = suspect.verdict.upgrade() else { continue };
+            match find(consumer, &suspect) {
+                Some(found) => _ = verdict.set(found),
+                // No broker answers: later.
+                None => {
+                    suspect.since = Instant::now();
+                    suspects.lock().unwrap_or_else(PoisonError::into_inner).push(suspect);
+                }
+            }
+        }
         match consumer.poll(Duration::from_millis(100)) {
             None => {}
             Some(Err(cause @ KafkaError::MessageConsumptionFatal(_))) => {
@@ -211,4 +258,12 @@ fn attend(consumer: &Consumer, faults: &Faults, stops: &AtomicBool) {
             }),
         }
     }
+}
+
+/// Whether a partition is there, as far as brokers answer.
+fn find(consumer: &Consumer, Suspect { topic, number, .. }: &Suspect) -> Option<Verdict> {
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(5)).ok()?;
+    let topic = metadata.topics().iter().find(|found| found.name() == topic)?;
+    let is_there = topic.partitions().iter().any(|partition| partition.id() == *number);
+    Some(if is_there { Verdict::There } else { Verdict::Gone })
 }

@@ -63,7 +63,7 @@ mod writer;
 pub use message::{Message, MessageRef};
 pub use outgoing::Outgoing;
 pub use reader::Reader;
-pub use sink::{Delivery, KafkaSink};
+pub use sink::KafkaSink;
 pub use source::{Begin, KafkaSource, Partition, Position};
 pub use topics::Topics;
 pub use transactions::Epoch;

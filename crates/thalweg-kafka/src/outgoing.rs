@@ -73,7 +73,7 @@ impl Outgoing {
         self
     }
 
-    /// When it was created. Kafka counts milliseconds.
+    /// When it was created. Kafka counts milliseconds, from 1 on: earlier times end the job.
     pub fn timestamp(&mut self, at: Timestamp) -> &mut Self {
         self.millis = Some(at.as_micros().div_euclid(1000));
         self
@@ -96,6 +96,12 @@ impl Outgoing {
         (self.millis, self.partition) = (None, None);
     }
 
+    /// Bytes of key and value.
+    pub(crate) fn lengths(&self) -> (usize, usize) {
+        let payload = if self.is_tombstone { 0 } else { self.payload.len() };
+        (self.key.as_ref().map_or(0, Vec::len), payload)
+    }
+
     /// About how many bytes it has in a log.
     pub(crate) fn size(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| {
@@ -112,15 +118,24 @@ impl Outgoing {
         let size = self.size();
         if size > limits.bytes {
             let what = format!(
-                "a record of {size} bytes is larger than `message.max.bytes`, which is {}",
+                "a record of {size} bytes is larger than the {} that `message.max.bytes` and the topic allow",
                 limits.bytes
             );
+            return Err(Error::new(ErrorKind::Input, what));
+        }
+        if limits.needs_key && self.key.is_none() {
+            let what = "a record has no key, and the topic is compacted by keys";
+            return Err(Error::new(ErrorKind::Input, what));
+        }
+        // To brokers and clients, 0 and what is negative stand for other things.
+        if let Some(millis) = self.millis.filter(|millis| *millis <= 0) {
+            let what = format!("a record has the timestamp {millis} ms, and Kafka's begin at 1");
             return Err(Error::new(ErrorKind::Input, what));
         }
         match self.partition {
             Some(number) if number < 0 || number >= limits.partitions => {
                 let what = format!(
-                    "a record is for partition {number}, and the topic has {}",
+                    "a record is for partition {number}, and the topic had {} when the job began",
                     limits.partitions
                 );
                 Err(Error::new(ErrorKind::Input, what))
@@ -207,6 +222,8 @@ const OVERHEAD_OF_HEADER: usize = 10;
 pub(crate) struct Limits {
     pub(crate) bytes: usize,
     pub(crate) partitions: i32,
+    /// Whether the topic is compacted.
+    pub(crate) needs_key: bool,
 }
 
 /// An error about a record that could not be sent.
@@ -296,13 +313,23 @@ mod tests {
 
     #[test]
     fn too_large_records_and_partitions_that_are_not_there_are_refused() {
-        let limits = Limits { bytes: 100, partitions: 2 };
+        let limits = Limits { bytes: 100, partitions: 2, needs_key: false };
         let mut record = Outgoing::default();
         assert!(record.payload([0; 30]).partition(1).check(limits).is_ok());
         let error = record.partition(2).check(limits).unwrap_err();
-        assert_eq!(error.message(), "a record is for partition 2, and the topic has 2");
+        assert_eq!(
+            error.message(),
+            "a record is for partition 2, and the topic had 2 when the job began"
+        );
         record.clear();
         let error = record.payload([0; 31]).check(limits).unwrap_err();
         assert!(error.message().starts_with("a record of 101 bytes is larger"), "{error}");
+        record.clear();
+        let compacted = Limits { needs_key: true, ..limits };
+        assert!(record.check(compacted).unwrap_err().message().starts_with("a record has no key"));
+        assert!(record.key("").check(compacted).is_ok());
+        let error = record.timestamp(Timestamp::from_micros(999)).check(limits).unwrap_err();
+        assert!(error.message().contains("the timestamp 0 ms"), "{error}");
+        assert!(record.timestamp(Timestamp::from_micros(1_000)).check(limits).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Reads one partition.
 
-use crate::client::{Consumer, Fetcher, Watch, error};
+use crate::client::{Consumer, Fetcher, Suspect, Verdict, Watch, error};
 use crate::message::{Message, MessageRef};
 use crate::source::{Partition, Position, gone, list_of, place};
 use rdkafka::Message as _;
@@ -8,13 +8,11 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::consumer::base_consumer::PartitionQueue;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::Offset;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::connector::{Emit, ReadStatus, SplitReader, SplitWaker};
 use thalweg::{Error, ErrorKind, Result};
 
-/// How long a partition may be unknown, as it is for a moment where brokers start.
-const UNKNOWN: Duration = Duration::from_secs(10);
 /// Records that are emitted in a turn, and between two looks at whether there is room.
 const TURN: usize = 1024;
 const RUN: usize = 64;
@@ -24,8 +22,8 @@ pub struct Reader {
     partition: Partition,
     next: i64,
     until: Option<i64>,
-    /// Since when the brokers know nothing of the partition.
-    unknown: Option<Instant>,
+    /// Set while it is not known whether the partition is there.
+    suspected: Option<Arc<OnceLock<Verdict>>>,
     queue: PartitionQueue<Watch>,
     fetcher: Arc<Fetcher>,
 }
@@ -48,11 +46,41 @@ impl Reader {
             .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
             .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
         let Position { next, until } = position;
-        Ok(Self { partition: partition.clone(), next, until, unknown: None, queue, fetcher })
+        Ok(Self { partition: partition.clone(), next, until, suspected: None, queue, fetcher })
     }
 
     fn is_at_end(&self) -> bool {
         self.until.is_some_and(|until| self.next >= until)
+    }
+
+    /// What is to be done where there is no record.
+    fn wait(&mut self) -> Result<ReadStatus> {
+        match self.suspected.as_ref().map(|verdict| verdict.get()) {
+            None => Ok(ReadStatus::Pending),
+            Some(None) => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
+            Some(Some(Verdict::There)) => {
+                self.suspected = None;
+                Ok(ReadStatus::Pending)
+            }
+            Some(Some(Verdict::Gone)) => {
+                let what = "the partition is not there any more: its topic was deleted";
+                Err(gone(&self.partition, self.next, what))
+            }
+        }
+    }
+
+    /// Has the brokers asked for the partition after a while.
+    fn suspect(&mut self) {
+        if self.suspected.is_some() {
+            return;
+        }
+        let verdict = Arc::new(OnceLock::new());
+        let Partition { topic, number } = self.partition.clone();
+        let suspect =
+            Suspect { topic, number, since: Instant::now(), verdict: Arc::downgrade(&verdict) };
+        let mut suspects = self.fetcher.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        suspects.push(suspect);
+        self.suspected = Some(verdict);
     }
 
     /// What is to be done where there is no record but an error.
@@ -61,6 +89,7 @@ impl Reader {
         let code = cause.rdkafka_error_code();
         match (&cause, code) {
             (KafkaError::PartitionEOF(_), _) => {
+                self.suspected = None;
                 // The end was there before. What did not come before it are no records: they were of an aborted transaction, or
                 // removed by compaction.
                 Ok(self.until.map(|_| ReadStatus::End))
@@ -73,16 +102,12 @@ impl Reader {
                     | RDKafkaErrorCode::UnknownPartition,
                 ),
             ) => {
-                let since = *self.unknown.get_or_insert_with(Instant::now);
-                if since.elapsed() < UNKNOWN {
-                    return Ok(Some(ReadStatus::PendingFor(Duration::from_secs(1))));
-                }
-                let what = "the partition is not there any more: its topic was deleted";
-                Err(gone(&self.partition, self.next, what))
+                self.suspect();
+                Ok(None)
             }
             (_, Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)) => {
-                let what = "the record is not there any more: it is older than the topic keeps \
-                            records, or the topic was made anew";
+                let what = "the record is not there any more: it is older than the topic keeps records, \
+                            or the topic was made anew";
                 Err(gone(&self.partition, self.next, what).caused_by(cause))
             }
             _ => {
@@ -113,7 +138,7 @@ impl SplitReader for Reader {
                         return Ok(ReadStatus::End);
                     }
                     self.next = offset + 1;
-                    self.unknown = None;
+                    self.suspected = None;
                     out.emit(MessageRef(&message));
                 }
                 Some(Err(cause)) => {
@@ -121,10 +146,7 @@ impl SplitReader for Reader {
                         return Ok(status);
                     }
                 }
-                None if self.unknown.is_some() => {
-                    return Ok(ReadStatus::PendingFor(Duration::from_secs(1)));
-                }
-                None => return Ok(ReadStatus::Pending),
+                None => return self.wait(),
             }
             if turn % RUN == 0 && out.is_full() {
                 break;

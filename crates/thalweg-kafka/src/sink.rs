@@ -3,19 +3,24 @@
 use crate::client::{Options, asked, error};
 use crate::outgoing::{Limits, Outgoing};
 use crate::transactions::{Clients, Epoch, Transactions};
-use crate::writer::{Deliveries, Writer};
+use crate::writer::{Deliveries, Most, Room, Writer};
+use futures_executor::block_on;
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::{Producer as _, ThreadedProducer};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use thalweg::connector::{Sink, SinkContext};
 use thalweg::data::Record;
 use thalweg::{Error, ErrorKind, Result};
 
 /// How often a record is written that the job emits once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+enum Delivery {
     /// At once, and again when the job goes on from a checkpoint that was taken before.
     AtLeastOnce,
     /// In the transaction of a checkpoint.
@@ -36,18 +41,19 @@ pub enum Delivery {
 /// What a task writes between two checkpoints becomes visible in one transaction, to consumers that read what is committed
 /// (`isolation.level`), once the second one counts. Until then it is kept in memory, and it is part of that checkpoint: a job that
 /// dies in between writes it when it goes on, and knows by an offset that the transaction carries, of a group named like
-/// `thalweg-0123456789abcdef-0`, if it had. So no time between checkpoints, and no time in which the job does not run, is too long for a
+/// `thalweg-totals-0123456789abcdef-0`, if it had. So no time between checkpoints, and no time in which the job does not run, is too long for a
 /// transaction; but a cluster that forgets the offsets of groups (`offsets.retention.minutes`, a week) before the job goes on makes it
 /// write that one transaction again. Brokers must be of version 2.5 or later.
 ///
 /// Without checkpoints all is written in one transaction a task when the job has ended well. At most
-/// [`max_epoch`](Self::max_epoch) bytes may wait in a task.
+/// [`max_epoch_bytes`](Self::max_epoch_bytes) bytes may wait in a task.
 pub struct KafkaSink<I: Record + ?Sized, F> {
     brokers: String,
     topic: String,
     delivery: Delivery,
     encode: Arc<F>,
-    max_epoch: usize,
+    max_epoch_bytes: usize,
+    prefix: String,
     options: Options,
     /// What sends at once, made when it is first needed, on each host.
     producer: Mutex<Option<Sending>>,
@@ -73,8 +79,10 @@ const FIXED: [(&str, &str); 1] = [
     ("enable.idempotence", "true"),
 ];
 
-/// Of transactions, which are open while they are written: ten minutes for the largest on a slow network.
-const TRANSACTIONS: [(&str, &str); 1] = [("transaction.timeout.ms", "600000")];
+/// Of transactions, which are open while they are written: ten minutes for the largest on a slow network. They are in memory
+/// already, so that little of them need be in the client's queue.
+const TRANSACTIONS: [(&str, &str); 2] =
+    [("transaction.timeout.ms", "600000"), ("queue.buffering.max.kbytes", "65536")];
 
 /// Of what reads which transactions there were.
 const MARKS: [(&str, &str); 2] =
@@ -101,7 +109,8 @@ where
             topic,
             delivery,
             encode: Arc::new(encode),
-            max_epoch: 1 << 30,
+            max_epoch_bytes: 1 << 30,
+            prefix: "thalweg".to_owned(),
             options: Options::default(),
             producer: Mutex::default(),
             transactions: Transactions::default(),
@@ -111,8 +120,17 @@ where
 
     /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB.
     #[must_use]
-    pub fn max_epoch(mut self, bytes: usize) -> Self {
-        self.max_epoch = bytes;
+    pub fn max_epoch_bytes(mut self, bytes: usize) -> Self {
+        self.max_epoch_bytes = bytes;
+        self
+    }
+
+    /// What the names of transactions, and of the groups that have their numbers, begin with; by default `thalweg`. The topic, a
+    /// number that follows from the path of the checkpoints, and the task come behind it. Jobs whose paths are the same on
+    /// different machines, and that write to one topic, need different prefixes.
+    #[must_use]
+    pub fn transactional_id_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
         self
     }
 
@@ -132,7 +150,7 @@ where
         let producer =
             self.options.over(&self.brokers, &[&USUAL[..], &TRANSACTIONS].concat(), &FIXED)?;
         let marks = self.options.over(&self.brokers, &USUAL[..1], &MARKS)?;
-        Ok(Clients { producer, marks })
+        Ok(Clients { prefix: self.prefix.clone(), producer, marks })
     }
 
     /// The producer of records that are sent at once.
@@ -141,7 +159,11 @@ where
         if let Some(producer) = &*producer {
             return Ok(Arc::clone(producer));
         }
-        let made = self.config()?.create_with_context(Deliveries::default());
+        let room = Room::within(
+            self.number("queue.buffering.max.kbytes")?,
+            self.number("queue.buffering.max.messages")?,
+        );
+        let made = self.config()?.create_with_context(Deliveries::new(room));
         let made = Arc::new(made.map_err(|cause| error("make a client of Kafka", cause))?);
         *producer = Some(Arc::clone(&made));
         Ok(made)
@@ -157,14 +179,40 @@ where
             let what = format!("there is no topic `{}`", self.topic);
             return Err(Error::new(ErrorKind::Io, what));
         }
-        let bytes = match self.options.get("message.max.bytes") {
-            None => 1_000_000,
-            Some(text) => text.parse().map_err(|cause| {
-                let what = format!("`message.max.bytes` is no number: {text}");
-                Error::new(ErrorKind::Config, what).caused_by(cause)
-            })?,
+        let asked = self.number("message.max.bytes")?.unwrap_or(1_000_000);
+        // Not all may ask for the settings of a topic.
+        let settings = self.settings().inspect_err(|error| {
+            log::warn!("the settings of the topic {} cannot be asked for: {error}", self.topic);
+        });
+        let setting = |name: &str| {
+            settings.as_ref().ok().and_then(|settings| settings.get(name)?.value.clone())
         };
-        Ok(Limits { bytes, partitions })
+        let most = setting("max.message.bytes").and_then(|text| text.parse().ok());
+        let bytes = asked.min(most.unwrap_or(usize::MAX));
+        let needs_key = setting("cleanup.policy").is_some_and(|policy| policy.contains("compact"));
+        Ok(Limits { bytes, partitions, needs_key })
+    }
+
+    /// The topic's settings.
+    fn settings(&self) -> KafkaResult<ConfigResource> {
+        let config =
+            self.config().map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
+        let admin: AdminClient<DefaultClientContext> = config.create()?;
+        let options = AdminOptions::new().request_timeout(Some(Duration::from_secs(10)));
+        let topic = ResourceSpecifier::Topic(&self.topic);
+        let found = block_on(admin.describe_configs([&topic], &options))?;
+        let none = || KafkaError::AdminOp(RDKafkaErrorCode::UnknownTopic);
+        found.into_iter().next().ok_or_else(none)?.map_err(KafkaError::AdminOp)
+    }
+
+    /// An option that is a number.
+    fn number(&self, name: &str) -> Result<Option<usize>> {
+        let Some(text) = self.options.get(name) else { return Ok(None) };
+        let number = text.parse().map_err(|cause| {
+            let what = format!("the option `{name}` is no number: {text}");
+            Error::new(ErrorKind::Config, what).caused_by(cause)
+        })?;
+        Ok(Some(number))
     }
 }
 
@@ -190,8 +238,10 @@ where
                 Ok(Writer::at_once(encode, self.topic.clone(), limits, producer, cx.waker()))
             }
             Delivery::ExactlyOnce => {
+                let most =
+                    Most { bytes: self.max_epoch_bytes, has_checkpoints: cx.has_checkpoints() };
                 let (name, last) = self.transactions.begin(&self.clients()?, &self.topic, cx)?;
-                Ok(Writer::in_epochs(encode, limits, self.max_epoch, name, last))
+                Ok(Writer::in_epochs(encode, limits, most, name, last))
             }
         }
     }

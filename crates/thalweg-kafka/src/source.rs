@@ -5,6 +5,7 @@ use crate::message::Message;
 use crate::reader::Reader;
 use crate::topics::Topics;
 use rdkafka::consumer::{CommitMode, Consumer as _};
+use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,7 +84,7 @@ pub struct KafkaSource {
     /// Made when it is first needed, on each host.
     fetcher: Mutex<Option<Arc<Fetcher>>>,
     /// What was listed last.
-    listed: Mutex<Vec<Partition>>,
+    listed: Mutex<Option<Vec<Partition>>>,
 }
 
 /// What the source sets, and a user may.
@@ -201,6 +202,29 @@ impl KafkaSource {
         Ok(partitions)
     }
 
+    /// Refuses offsets of partitions that are not read.
+    fn check_offsets(&self, partitions: &[Partition]) -> Result<()> {
+        let begins = match &self.begin {
+            Begin::Offsets(offsets) => Some(offsets),
+            _ => None,
+        };
+        let ends = match &self.until {
+            Until::Offsets(offsets) => Some(offsets),
+            _ => None,
+        };
+        let is_read = |(topic, number): &&(String, i32)| {
+            partitions.iter().any(|at| at.topic == *topic && at.number == *number)
+        };
+        let mut named = begins.into_iter().chain(ends).flat_map(BTreeMap::keys);
+        match named.find(|named| !is_read(named)) {
+            None => Ok(()),
+            Some((topic, number)) => {
+                let what = format!("there is no partition {topic}/{number} to have an offset");
+                Err(Error::new(ErrorKind::Config, what))
+            }
+        }
+    }
+
     /// The offset at which a partition is first read.
     fn first_offset(&self, fetcher: &Fetcher, at: &Partition, is_new: bool) -> Result<i64> {
         let oldest = || Ok(ends(fetcher, at)?.0);
@@ -211,14 +235,25 @@ impl KafkaSource {
             Begin::At(time) => offset_at(fetcher, at, *time),
             Begin::Committed => {
                 let asked = list_of(at, Offset::Invalid)?;
-                let ask = |patience| fetcher.consumer.committed_offsets(asked.clone(), patience);
-                match offset_in(&asked_of("ask for the group's offset", at, ask)?) {
+                let ask = |patience| {
+                    offset_in(&fetcher.consumer.committed_offsets(asked.clone(), patience)?)
+                };
+                match asked_of("ask for the group's offset", at, ask)? {
                     Some(offset) => Ok(offset),
                     None => oldest(),
                 }
             }
             Begin::Offsets(offsets) => match offsets.get(&(at.topic.clone(), at.number)) {
-                Some(offset) => Ok(*offset),
+                Some(offset) => {
+                    let newest = ends(fetcher, at)?.1;
+                    if *offset > newest {
+                        let what = format!(
+                            "the partition ends at {newest}, and cannot be read from {offset} on"
+                        );
+                        return Err(Error::new(ErrorKind::Config, what).at(place(at)));
+                    }
+                    Ok(*offset)
+                }
                 None => oldest(),
             },
         }
@@ -263,11 +298,21 @@ impl SplitSource for KafkaSource {
     fn splits(&self) -> Result<Vec<Partition>> {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         match self.list() {
-            Ok(partitions) => *listed = partitions,
-            Err(error) if listed.is_empty() => return Err(error),
-            Err(error) => log::warn!("no new partitions can be found for now: {error}"),
+            Ok(partitions) => {
+                if listed.is_none() {
+                    self.check_offsets(&partitions)?;
+                }
+                *listed = Some(partitions.clone());
+                Ok(partitions)
+            }
+            Err(error) => match &*listed {
+                None => Err(error),
+                Some(before) => {
+                    log::warn!("no new partitions can be found for now: {error}");
+                    Ok(before.clone())
+                }
+            },
         }
-        Ok(listed.clone())
     }
 
     fn look_again_after(&self) -> Option<Duration> {
@@ -326,18 +371,21 @@ pub(crate) fn place(at: &Partition) -> Place {
     Place::Split(at.to_string(), None)
 }
 
-/// The offset of a list's first partition, if there is one.
-fn offset_in(list: &TopicPartitionList) -> Option<i64> {
-    match list.elements().first()?.offset() {
-        Offset::Offset(offset) => Some(offset),
-        _ => None,
+/// The offset of a list's only partition, if there is one. An answer may be of an error of the partition alone.
+fn offset_in(list: &TopicPartitionList) -> KafkaResult<Option<i64>> {
+    let elements = list.elements();
+    let Some(first) = elements.first() else { return Ok(None) };
+    first.error()?;
+    match first.offset() {
+        Offset::Offset(offset) => Ok(Some(offset)),
+        _ => Ok(None),
     }
 }
 
 fn asked_of<T>(
     doing: &str,
     at: &Partition,
-    ask: impl FnMut(Duration) -> rdkafka::error::KafkaResult<T>,
+    ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
     asked(doing, ask).map_err(|error| error.at(place(at)))
 }
@@ -357,8 +405,8 @@ fn offset_at(fetcher: &Fetcher, at: &Partition, time: Timestamp) -> Result<i64> 
         return Ok(ends(fetcher, at)?.0);
     }
     let times = list_of(at, Offset::Offset(millis))?;
-    let ask = |patience| fetcher.consumer.offsets_for_times(times.clone(), patience);
-    match offset_in(&asked_of("ask for the offset of a time", at, ask)?) {
+    let ask = |patience| offset_in(&fetcher.consumer.offsets_for_times(times.clone(), patience)?);
+    match asked_of("ask for the offset of a time", at, ask)? {
         Some(offset) => Ok(offset),
         None => Ok(ends(fetcher, at)?.1),
     }

@@ -1,8 +1,8 @@
 //! Transactions: what a task has written between two checkpoints, and that it was written, become visible at once.
 //!
 //! A task's transactions have a name, which is its transactional id and that of a group. Each has a number, and carries it as
-//! an offset of the group. Whoever begins with a name fences all who have begun with it before, so it is known for sure which
-//! transactions there are: those up to the group's offset.
+//! an offset of the group, with a digest of its records. Whoever begins with a name fences all who have begun with it before, so
+//! it is known for sure which transactions there are: those up to the group's offset.
 
 use crate::client::{Watch, error, is_hopeless};
 use crate::outgoing::Outgoing;
@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::connector::SinkContext;
-use thalweg::{Data, Error, Result};
+use thalweg::data::hash_bytes;
+use thalweg::{Data, Error, ErrorKind, Result};
 
 /// How long a transaction is tried again.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -47,6 +48,8 @@ impl Epoch {
 
 /// Settings of what takes part in transactions.
 pub(crate) struct Clients {
+    /// What names begin with.
+    pub(crate) prefix: String,
     pub(crate) producer: ClientConfig,
     /// Of what asks for the offset of a group.
     pub(crate) marks: ClientConfig,
@@ -60,8 +63,16 @@ pub(crate) struct Transactions {
     run: OnceLock<u64>,
 }
 
-/// `None` until brokers have answered, and after a failure.
-type Slot = Arc<Mutex<Option<Transactor>>>;
+type Slot = Arc<Mutex<Named>>;
+
+/// What this host knows of the transactions of a name.
+#[derive(Default)]
+struct Named {
+    /// `None` until brokers have answered, and after a failure.
+    transactor: Option<Transactor>,
+    /// The number of the last transaction that this run has seen or written, once it has begun with the name for a task of its own.
+    own: Option<u64>,
+}
 
 impl Transactions {
     /// Begins with the transactions of a task; returns their name and the number of the last one that there is.
@@ -72,12 +83,15 @@ impl Transactions {
         cx: &SinkContext,
     ) -> Result<(String, u64)> {
         let run = || *self.run.get_or_init(|| RandomState::new().hash_one(std::process::id()));
-        let name = format!("thalweg-{:016x}-{}", cx.id().unwrap_or_else(run), cx.task());
+        let id = cx.id().unwrap_or_else(run);
+        let name = format!("{}-{topic}-{id:016x}-{}", clients.prefix, cx.task());
         let slot = self.slot(&name);
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = None;
+        slot.transactor = None;
         let doing = format!("begin with the transactions {name}");
-        let last = tried(&doing, || Ok(begun(&mut slot, clients, topic, &name)?.last))?;
+        let begin = || Ok(begun(&mut slot.transactor, clients, topic, &name)?.last.number);
+        let last = tried(&doing, begin)?;
+        slot.own = Some(last);
         Ok((name, last))
     }
 
@@ -87,20 +101,24 @@ impl Transactions {
         if name.is_empty() {
             return Ok(());
         }
+        let this = Mark { number: *number, digest: format!("{:016x}", hash_bytes(records)) };
         let slot = self.slot(name);
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Named { transactor, own } = &mut *slot;
         tried(&format!("commit transaction {number} of {name}"), || {
-            let transactor = begun(&mut slot, clients, topic, name)?;
-            if transactor.last >= *number {
-                return Ok(());
-            }
-            let written = transactor.write(topic, *number, records);
+            let written = written(transactor, clients, topic, (name, &this), *own, records);
             if written.is_err() {
                 // A new one finds out what became of it.
-                *slot = None;
+                *transactor = None;
             }
             written
-        })
+        })?;
+        match own {
+            Some(own) => *own = (*own).max(*number),
+            // Of a run before this one: whoever has the task now begins with the name itself.
+            None => *transactor = None,
+        }
+        Ok(())
     }
 
     fn slot(&self, name: &str) -> Slot {
@@ -115,17 +133,44 @@ fn begun<'a>(
     topic: &str,
     name: &str,
 ) -> Attempt<&'a mut Transactor> {
-    if slot.is_none() {
-        *slot = Some(Transactor::new(clients, topic, name)?);
+    let made = match slot.take() {
+        Some(made) => made,
+        None => Transactor::new(clients, topic, name)?,
+    };
+    Ok(slot.insert(made))
+}
+
+/// Writes a transaction unless it is there.
+fn written(
+    transactor: &mut Option<Transactor>,
+    clients: &Clients,
+    topic: &str,
+    (name, this): (&str, &Mark),
+    own: Option<u64>,
+    records: &[u8],
+) -> Attempt<()> {
+    let transactor = begun(transactor, clients, topic, name)?;
+    match this.found_behind(&transactor.last, own) {
+        Found::Missing => transactor.write(topic, this, records),
+        Found::Written => Ok(()),
+        Found::Foreign => Err(Failure::Final(foreign(name))),
     }
-    Ok(slot.as_mut().expect("it was made above"))
+}
+
+#[cold]
+fn foreign(name: &str) -> Error {
+    let what = format!(
+        "another job has written transactions with the name {name}: two jobs with the same path of checkpoints, on \
+         different machines, need different names (`KafkaSink::transactional_id_prefix`)"
+    );
+    Error::new(ErrorKind::Config, what)
 }
 
 /// What failed once.
 enum Failure {
     Kafka(KafkaError),
     /// Trying again cannot help.
-    Saved(Error),
+    Final(Error),
 }
 
 type Attempt<T> = std::result::Result<T, Failure>;
@@ -142,7 +187,7 @@ fn tried<T>(doing: &str, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
     loop {
         let cause = match attempt() {
             Ok(done) => return Ok(done),
-            Err(Failure::Saved(error)) => return Err(error),
+            Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Kafka(cause)) => cause,
         };
         if is_hopeless(&cause) || began.elapsed() >= PATIENCE {
@@ -156,13 +201,68 @@ fn tried<T>(doing: &str, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
     }
 }
 
+/// What tells a transaction from others of its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Mark {
+    /// Its number, from 1; 0 if there is none.
+    number: u64,
+    digest: String,
+}
+
+/// What the last transaction of a name says of one.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Missing,
+    Written,
+    /// Another one has its number.
+    Foreign,
+}
+
+impl Mark {
+    /// What became of this transaction, if this is the last one of its name. `own` is the number of the last one that this run
+    /// has seen or written, if it has begun with the name.
+    fn found_behind(&self, last: &Self, own: Option<u64>) -> Found {
+        let is_foreign = match last.number.cmp(&self.number) {
+            std::cmp::Ordering::Less => return Found::Missing,
+            std::cmp::Ordering::Equal => last.digest != self.digest,
+            // What an earlier run has left may have been followed by others. In this run, nobody but this task writes with the name.
+            std::cmp::Ordering::Greater => own.is_some_and(|own| own < self.number),
+        };
+        if is_foreign { Found::Foreign } else { Found::Written }
+    }
+
+    /// As the offset of a group.
+    fn offset(&self, topic: &str) -> KafkaResult<TopicPartitionList> {
+        let mut list = TopicPartitionList::with_capacity(1);
+        let mut offset = list.add_partition(topic, 0);
+        if self.number > 0 {
+            offset.set_offset(Offset::Offset(self.number as i64))?;
+            offset.set_metadata(&self.digest);
+        }
+        Ok(list)
+    }
+
+    fn of(list: &TopicPartitionList) -> KafkaResult<Self> {
+        let elements = list.elements();
+        let Some(mark) = elements.first() else { return Ok(Self::default()) };
+        // An answer may be of an error of the partition alone.
+        mark.error()?;
+        Ok(match mark.offset() {
+            Offset::Offset(number) => {
+                Self { number: number.unsigned_abs(), digest: mark.metadata().to_owned() }
+            }
+            _ => Self::default(),
+        })
+    }
+}
+
 /// What writes the transactions of a name.
 struct Transactor {
     producer: BaseProducer,
-    /// Of the group that has their number.
+    /// Of the group that has their marks.
     group: ConsumerGroupMetadata,
-    /// The number of the last transaction that there is.
-    last: u64,
+    /// The last transaction that there is.
+    last: Mark,
 }
 
 impl Transactor {
@@ -173,41 +273,67 @@ impl Transactor {
         producer.init_transactions(ANSWER)?;
         let marks: BaseConsumer<Watch> =
             clients.marks.clone().set("group.id", name).create_with_context(Watch)?;
-        let offsets = marks.committed_offsets(mark(topic, Offset::Invalid)?, ANSWER)?;
-        let last = match offsets.elements().first().map(|mark| mark.offset()) {
-            Some(Offset::Offset(number)) => number.unsigned_abs(),
-            _ => 0,
-        };
+        let none = Mark::default().offset(topic)?;
+        let last = Mark::of(&marks.committed_offsets(none, ANSWER)?)?;
         let group = marks.group_metadata();
         let group = group.ok_or(KafkaError::ClientCreation("there is no group".to_owned()))?;
         Ok(Self { producer, group, last })
     }
 
-    fn write(&mut self, topic: &str, number: u64, mut records: &[u8]) -> Attempt<()> {
+    fn write(&mut self, topic: &str, this: &Mark, mut records: &[u8]) -> Attempt<()> {
         let Self { producer, group, last } = self;
         producer.begin_transaction()?;
+        let mut progress = Progress::of(producer);
         let mut record = Outgoing::default();
         while !records.is_empty() {
-            record.load(&mut records).map_err(Failure::Saved)?;
-            send(producer, &record, topic)?;
+            record.load(&mut records).map_err(Failure::Final)?;
+            send(producer, &record, topic, &mut progress)?;
         }
-        // It takes note of deliveries, for which committing waits.
-        producer.flush(ANSWER)?;
-        let mark = mark(topic, Offset::Offset(number as i64))?;
-        producer.send_offsets_to_transaction(&mark, group, ANSWER)?;
+        // Committing waits for deliveries, of which nothing else takes note. A short time each, since it is waited for to its end.
+        while let Err(cause) = producer.flush(Duration::from_millis(2)) {
+            progress.check(producer, cause)?;
+        }
+        producer.send_offsets_to_transaction(&this.offset(topic)?, group, ANSWER)?;
         producer.commit_transaction(ANSWER)?;
-        *last = number;
+        *last = this.clone();
         Ok(())
     }
 }
 
+/// Whether brokers still take records.
+struct Progress {
+    left: i32,
+    since: Instant,
+}
+
+impl Progress {
+    fn of(producer: &BaseProducer) -> Self {
+        Self { left: producer.in_flight_count(), since: Instant::now() }
+    }
+
+    /// Hands over what was waited for in vain, if nothing was delivered for long.
+    fn check(&mut self, producer: &BaseProducer, cause: KafkaError) -> KafkaResult<()> {
+        let left = producer.in_flight_count();
+        if left != self.left {
+            *self = Self::of(producer);
+        }
+        if self.since.elapsed() < ANSWER { Ok(()) } else { Err(cause) }
+    }
+}
+
 /// Sends a record, and waits for room.
-fn send(producer: &BaseProducer, record: &Outgoing, topic: &str) -> KafkaResult<()> {
+fn send(
+    producer: &BaseProducer,
+    record: &Outgoing,
+    topic: &str,
+    progress: &mut Progress,
+) -> KafkaResult<()> {
     let mut sent = record.as_record(topic, ());
     loop {
         match producer.send(sent) {
             Ok(()) => break,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+            Err((cause @ KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                progress.check(producer, cause)?;
                 producer.poll(Duration::from_millis(10));
                 sent = back;
             }
@@ -218,9 +344,38 @@ fn send(producer: &BaseProducer, record: &Outgoing, topic: &str) -> KafkaResult<
     Ok(())
 }
 
-/// The offset of a group that stands for the number of its last transaction.
-fn mark(topic: &str, number: Offset) -> KafkaResult<TopicPartitionList> {
-    let mut mark = TopicPartitionList::with_capacity(1);
-    mark.add_partition_offset(topic, 0, number)?;
-    Ok(mark)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_of_another_job_is_not_taken_for_this_one() {
+        let mark = |number, digest: &str| Mark { number, digest: digest.to_owned() };
+        let this = mark(6, "a");
+        for (last, own, found) in [
+            (Mark::default(), None, Found::Missing),
+            (mark(5, "b"), Some(5), Found::Missing),
+            // It was written, and the answer was lost.
+            (mark(6, "a"), Some(5), Found::Written),
+            (mark(6, "a"), None, Found::Written),
+            // A run that goes on commits all that the checkpoint has.
+            (mark(7, "b"), None, Found::Written),
+            // Another run, while this one was on its way.
+            (mark(6, "b"), Some(5), Found::Foreign),
+            (mark(6, "b"), None, Found::Foreign),
+            (mark(7, "b"), Some(5), Found::Foreign),
+            // Committed again.
+            (mark(7, "b"), Some(7), Found::Written),
+        ] {
+            assert_eq!(this.found_behind(&last, own), found, "{last:?} {own:?}");
+        }
+    }
+
+    #[test]
+    fn marks_are_offsets_with_a_digest() {
+        let mark = Mark { number: 3, digest: "0123".to_owned() };
+        let list = mark.offset("topic").unwrap();
+        assert_eq!(Mark::of(&list).unwrap(), mark);
+        assert_eq!(Mark::of(&Mark::default().offset("topic").unwrap()).unwrap(), Mark::default());
+    }
 }

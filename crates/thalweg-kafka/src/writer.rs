@@ -6,23 +6,45 @@ use crate::transactions::Epoch;
 use rdkafka::client::ClientContext;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
-use rdkafka::util::Timeout;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 use thalweg::connector::{Prepared, SinkWaker, SinkWriter};
 use thalweg::data::Record;
 use thalweg::{Error, ErrorKind, Result};
 
-/// Bytes that may be on their way before writers are full.
-const MOST: usize = 64 << 20;
-/// What a record counts for at least, so that the client's queue has room for all that fit into [`MOST`].
-const LEAST: usize = 256;
+/// How much may be on its way before writers are full: half of what the client's queue has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    bytes: usize,
+    /// What a record counts for at least, so that there is room for all of them.
+    least: usize,
+}
+
+impl Room {
+    /// Of a queue with room for so many KiB and messages, if that is set.
+    pub(crate) fn within(kbytes: Option<usize>, messages: Option<usize>) -> Self {
+        let bytes = kbytes.unwrap_or(usize::MAX).saturating_mul(512).min(64 << 20);
+        Self { bytes, least: (2 * bytes / messages.unwrap_or(500_000).max(1)).max(256) }
+    }
+
+    fn weight(self, key: usize, payload: usize) -> usize {
+        (key + payload).max(self.least)
+    }
+}
+
+/// What a task may keep for a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) bytes: usize,
+    pub(crate) has_checkpoints: bool,
+}
 
 /// What a producer says of records that it has sent.
-#[derive(Default)]
 pub(crate) struct Deliveries {
+    room: Room,
     faults: Faults,
     /// Bytes on their way.
     pending: AtomicUsize,
@@ -38,16 +60,23 @@ impl ClientContext for Deliveries {
 }
 
 impl ProducerContext for Deliveries {
-    /// The bytes that it counts for.
-    type DeliveryOpaque = usize;
+    /// What a task has sent since its last barrier.
+    type DeliveryOpaque = Arc<Sent>;
 
-    fn delivery(&self, delivered: &DeliveryResult<'_>, bytes: usize) {
-        if let Err((cause, _)) = delivered {
-            let cause = cause.clone();
-            self.faults.add(move || unsent(cause.clone()));
-        }
+    fn delivery(&self, delivered: &DeliveryResult<'_>, sent: Arc<Sent>) {
+        let message = match delivered {
+            Ok(message) => message,
+            Err((cause, message)) => {
+                let cause = cause.clone();
+                self.faults.add(move || unsent(cause.clone()));
+                message
+            }
+        };
+        // After the fault, which whoever waits for this one looks for.
+        sent.is_acknowledged();
+        let bytes = self.room.weight(message.key_len(), message.payload_len());
         let left = self.pending.fetch_sub(bytes, Ordering::AcqRel) - bytes;
-        if left < MOST / 2 && self.is_full.swap(false, Ordering::AcqRel) {
+        if left < self.room.bytes / 2 && self.is_full.swap(false, Ordering::AcqRel) {
             let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
             writers.iter().for_each(SinkWaker::wake);
         }
@@ -55,13 +84,56 @@ impl ProducerContext for Deliveries {
 }
 
 impl Deliveries {
+    pub(crate) fn new(room: Room) -> Self {
+        Self {
+            room,
+            faults: Faults::default(),
+            pending: AtomicUsize::new(0),
+            is_full: AtomicBool::new(false),
+            writers: Mutex::default(),
+        }
+    }
+
     fn is_full(&self) -> bool {
-        if self.pending.load(Ordering::Acquire) < MOST {
+        if self.pending.load(Ordering::Acquire) < self.room.bytes {
             return false;
         }
         self.is_full.store(true, Ordering::SeqCst);
         // What was delivered before that has waked nobody.
-        self.pending.load(Ordering::SeqCst) >= MOST / 2
+        self.pending.load(Ordering::SeqCst) >= self.room.bytes / 2
+    }
+}
+
+/// What a task has sent between two barriers. A producer is never without records on their way while others are sent, so each
+/// task counts its own.
+#[derive(Default)]
+pub(crate) struct Sent {
+    on_their_way: AtomicUsize,
+    /// Whether there will be no more.
+    is_over: AtomicBool,
+    lock: Mutex<()>,
+    acknowledged: Condvar,
+}
+
+impl Sent {
+    fn is_acknowledged(&self) {
+        if self.on_their_way.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.is_over.load(Ordering::Acquire)
+        {
+            drop(self.lock.lock());
+            self.acknowledged.notify_all();
+        }
+    }
+
+    /// Waits until all are delivered or given up, which each is after `message.timeout.ms` at the latest.
+    fn wait(&self) {
+        self.is_over.store(true, Ordering::Release);
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.on_their_way.load(Ordering::Acquire) > 0 {
+            // The last one may have come before it was known that it is the last.
+            let waited = self.acknowledged.wait_timeout(lock, Duration::from_millis(10));
+            lock = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 }
 
@@ -76,14 +148,14 @@ pub struct Writer<I: Record + ?Sized, F> {
 
 enum Way {
     /// Sends each record as it comes.
-    AtOnce { topic: String, producer: Arc<ThreadedProducer<Deliveries>> },
+    AtOnce { topic: String, producer: Arc<ThreadedProducer<Deliveries>>, sent: Arc<Sent> },
     /// Keeps records for a transaction.
     InEpochs {
         name: String,
         /// The number of the last epoch that was prepared.
         last: u64,
         records: Vec<u8>,
-        most: usize,
+        most: Most,
     },
 }
 
@@ -97,13 +169,13 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
     ) -> Self {
         let context = producer.client().context();
         context.writers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
-        Self::new(encode, limits, Way::AtOnce { topic, producer })
+        Self::new(encode, limits, Way::AtOnce { topic, producer, sent: Arc::default() })
     }
 
     pub(crate) fn in_epochs(
         encode: Arc<F>,
         limits: Limits,
-        most: usize,
+        most: Most,
         name: String,
         last: u64,
     ) -> Self {
@@ -129,19 +201,26 @@ where
         encode(item, record)?;
         record.check(*limits)?;
         match way {
-            Way::AtOnce { topic, producer } => {
+            Way::AtOnce { topic, producer, sent } => {
                 let context = producer.client().context();
                 context.faults.check()?;
-                let bytes = record.size().max(LEAST);
-                context.pending.fetch_add(bytes, Ordering::AcqRel);
-                producer.send(record.as_record(topic, bytes)).map_err(|(cause, _)| {
-                    context.pending.fetch_sub(bytes, Ordering::AcqRel);
+                let (key, payload) = record.lengths();
+                context.pending.fetch_add(context.room.weight(key, payload), Ordering::AcqRel);
+                sent.on_their_way.fetch_add(1, Ordering::AcqRel);
+                // The job ends if it cannot be sent, so that nothing need be taken back.
+                let sending = producer.send(record.as_record(topic, Arc::clone(sent)));
+                sending.map_err(|(cause, _)| {
+                    context.faults.add({
+                        let cause = cause.clone();
+                        move || unsent(cause.clone())
+                    });
+                    sent.is_acknowledged();
                     unsent(cause)
                 })
             }
             Way::InEpochs { records, most, .. } => {
                 record.save(records);
-                if records.len() > *most {
+                if records.len() > most.bytes {
                     return Err(too_much(*most));
                 }
                 Ok(())
@@ -158,11 +237,10 @@ where
 
     fn prepare(&mut self) -> Result<Option<Prepared<Epoch>>> {
         match &mut self.way {
-            Way::AtOnce { producer, .. } => {
-                let producer = Arc::clone(producer);
+            Way::AtOnce { producer, sent, .. } => {
+                let (producer, sent) = (Arc::clone(producer), std::mem::take(sent));
                 let flush = move || {
-                    // Each record is delivered or given up after `message.timeout.ms`.
-                    producer.flush(Timeout::Never).map_err(unsent)?;
+                    sent.wait();
                     producer.client().context().faults.check()
                 };
                 Ok(Some(Prepared::new(Epoch::nothing()).after(flush)))
@@ -180,10 +258,13 @@ where
 }
 
 #[cold]
-fn too_much(most: usize) -> Error {
+fn too_much(Most { bytes, has_checkpoints }: Most) -> Error {
+    let less = match has_checkpoints {
+        true => "checkpoints more often (`--checkpoint-interval`) need less",
+        false => "a job with checkpoints (`--checkpoint DIR`) writes with each of them",
+    };
     let what = format!(
-        "more than {most} bytes wait for a transaction: checkpoints more often (`--checkpoint-interval`) need less, \
-         and `KafkaSink::max_epoch` allows more"
+        "more than {bytes} bytes wait for a transaction: {less}, and `KafkaSink::max_epoch_bytes` allows more"
     );
     Error::new(ErrorKind::Memory, what)
 }
@@ -191,5 +272,34 @@ fn too_much(most: usize) -> Error {
 impl<I: Record + ?Sized, F> fmt::Debug for Writer<I, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_on_its_way_fits_into_the_clients_queue() {
+        assert_eq!(Room::within(None, None), Room { bytes: 64 << 20, least: 268 });
+        for (kbytes, messages) in [(1, 1), (32_768, 100_000), (1 << 21, 10), (1 << 20, 10_000_000)]
+        {
+            let room = Room::within(Some(kbytes), Some(messages));
+            assert!(room.bytes <= kbytes * 512, "{room:?}");
+            assert!(room.bytes / room.least <= messages, "{room:?}");
+        }
+    }
+
+    #[test]
+    fn a_barrier_waits_for_what_was_sent_before_it() {
+        let sent = Arc::new(Sent::default());
+        sent.on_their_way.store(2, Ordering::Release);
+        let other = Arc::clone(&sent);
+        let waiting = std::thread::spawn(move || other.wait());
+        sent.is_acknowledged();
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waiting.is_finished());
+        sent.is_acknowledged();
+        waiting.join().unwrap();
     }
 }

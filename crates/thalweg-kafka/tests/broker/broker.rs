@@ -122,6 +122,15 @@ impl Broker {
         name.to_owned()
     }
 
+    /// Makes a topic with a partition whose records are compacted by keys.
+    pub fn compacted_topic(&self, name: &str) -> String {
+        let topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
+        let topic = topic.set("cleanup.policy", "compact");
+        let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
+        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
+        name.to_owned()
+    }
+
     pub fn delete_topic(&self, name: &str) {
         let gone = block_on(self.admin().delete_topics(&[name], &options())).expect("an answer");
         gone.into_iter().for_each(|gone| _ = gone.expect("the topic was there"));

@@ -163,6 +163,11 @@ fn bounds(broker: &mut Broker) {
     assert_eq!(texts(from.until_offsets(offsets(20))), numbers(20..40));
     let error = read(source().until_offsets(offsets(51))).unwrap_err();
     assert!(error.message().contains("ends at 50, and cannot be read until 51"), "{error}");
+    let error = read(source().begin(Begin::Offsets(offsets(51))).until_now()).unwrap_err();
+    assert!(error.message().contains("ends at 50, and cannot be read from 51 on"), "{error}");
+    let named = BTreeMap::from([((topic.clone(), 2), 0)]);
+    let error = read(source().begin(Begin::Offsets(named)).until_now()).unwrap_err();
+    assert_eq!(error.message(), "there is no partition bounds/2 to have an offset");
     // A group that has committed nothing begins at the oldest record.
     let committed = || source().group("bounds").begin(Begin::Committed).until_now();
     assert_eq!(texts(committed()), numbers(0..100));

@@ -16,6 +16,7 @@ pub const TESTS: &[Test] = &[
     ("all_is_written_exactly_once_without_checkpoints", exactly_once),
     ("a_transaction_is_written_once_however_often_it_is_committed", once),
     ("a_producer_that_was_fenced_begins_anew", fenced),
+    ("a_checkpoint_does_not_wait_for_what_is_sent_behind_it", endless),
     ("what_cannot_be_written_is_said", refused),
     ("a_failed_job_has_written_nothing", failed),
     ("offsets_are_committed_to_the_group", groups),
@@ -197,6 +198,33 @@ fn fenced(broker: &mut Broker) {
     assert_eq!(broker.texts(&topic), texts(0..20));
 }
 
+/// Records are always on their way, and checkpoints count all the same.
+fn endless(broker: &mut Broker) {
+    let topic = broker.topic("endless", 1);
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("checkpoints");
+    let env = environment(2, Some(&at));
+    let sink = KafkaSink::at_least_once(broker.address(), &topic, number);
+    env.iter((0..u64::MAX).inspect(|n| {
+        if n % 100 == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }))
+    .write(sink);
+    let job = env.start().unwrap();
+    let begun = std::time::Instant::now();
+    let count = || {
+        let dir = thalweg::checkpoint::CheckpointDir::open(&at);
+        dir.and_then(|dir| dir.list()).map_or(0, |all| all.len())
+    };
+    while count() == 0 {
+        assert!(begun.elapsed() < PATIENCE, "no checkpoint counts");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    job.drain();
+    job.wait().unwrap();
+}
+
 fn refused(broker: &mut Broker) {
     let address = broker.address();
     let run = |sink| {
@@ -223,16 +251,26 @@ fn refused(broker: &mut Broker) {
         Ok(())
     }
     let error = run(KafkaSink::exactly_once(&address, &topic, large as Encode));
-    assert!(error.message().contains("`message.max.bytes`, which is 1000000"), "{error}");
+    assert!(
+        error.message().contains("larger than the 1000000 that `message.max.bytes`"),
+        "{error}"
+    );
     let error = run(KafkaSink::at_least_once(&address, &topic, elsewhere as Encode));
-    assert_eq!(error.message(), "a record is for partition 2, and the topic has 2");
+    assert_eq!(
+        error.message(),
+        "a record is for partition 2, and the topic had 2 when the job began"
+    );
+    let compacted = broker.compacted_topic("compacted");
+    let error = run(KafkaSink::exactly_once(&address, &compacted, none));
+    assert!(error.message().starts_with("a record has no key"), "{error}");
     fn much(_: u64, out: &mut Outgoing) -> thalweg::Result<()> {
         out.payload([0; 1_000]);
         Ok(())
     }
-    let error = run(KafkaSink::exactly_once(&address, &topic, much as Encode).max_epoch(5_000));
+    let error =
+        run(KafkaSink::exactly_once(&address, &topic, much as Encode).max_epoch_bytes(5_000));
     assert_eq!(error.kind(), ErrorKind::Memory);
-    assert!(error.message().contains("--checkpoint-interval"), "{error}");
+    assert!(error.message().contains("`--checkpoint DIR`"), "{error}");
     assert_eq!(broker.records(&topic).len(), 0);
 }
 

@@ -48,7 +48,8 @@ pub trait SplitSource: Send + Sync + 'static {
         None
     }
 
-    /// Begins to read a split: at a position, or where the source begins by itself.
+    /// Begins to read a split: at a position, or where the source begins by itself. May block for a moment, to ask where that is;
+    /// the task's other splits wait.
     ///
     /// A split that [`is_new`](SplitContext::is_new) was not there when the job was first started. A source that begins at the
     /// end of its splits, as a log's reader may that wants only what is new, begins such a split at its beginning.

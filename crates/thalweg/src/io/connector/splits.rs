@@ -97,6 +97,8 @@ type Numbered<P> = (u64, P, bool);
 struct Dealt<P> {
     /// On the first host.
     known: BTreeSet<P>,
+    /// Those of them that were found after the job was first started.
+    new: BTreeSet<P>,
     /// Those that tasks of this host have not taken, by task.
     own: BTreeMap<usize, VecDeque<Numbered<P>>>,
     /// Those that other hosts have not requested, by host.
@@ -130,6 +132,7 @@ impl<S: SplitSource> Board<S> {
             hosts: cx.hosts.to_vec(),
             dealt: Mutex::new(Dealt {
                 known: BTreeSet::new(),
+                new: BTreeSet::new(),
                 own: BTreeMap::new(),
                 of_others: BTreeMap::new(),
             }),
@@ -158,6 +161,9 @@ impl<S: SplitSource> Board<S> {
                 None => !is_first,
             };
             dealt.known.insert(split.clone());
+            if is_new {
+                dealt.new.insert(split.clone());
+            }
             let task = self.owner(number);
             match self.hosts[task] {
                 host if host == self.me => {
@@ -553,9 +559,11 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 for (split, (position, reads, ended)) in before.iter() {
                     out.add(&(split.clone(), position.clone(), *reads, *ended));
                 }
-                // Those that were listed are not new in another run, even if no task has opened them. Other hosts know of none.
+                // Those that were listed first are not new in another run, even if no task has opened them; those that were new
+                // stay so until one has. Other hosts know of none.
                 let dealt = lock(&board.work.dealt);
-                for split in dealt.known.iter().filter(|split| !before.contains_key(*split)) {
+                let listed = dealt.known.difference(&dealt.new);
+                for split in listed.filter(|split| !before.contains_key(*split)) {
                     out.add(&(split.clone(), None::<S::Position>, 0u64, false));
                 }
             }
