@@ -352,7 +352,15 @@ fn fmt(_: &mut Totals) -> Result<Outcome> {
 /// The features that are off by default, and on in all steps that lint, document or test the whole workspace, so that it is built once.
 pub(crate) const FEATURES: &str = "--features=thalweg/tls";
 
+/// What compiles librdkafka.
+fn compilers() -> Result<()> {
+    setup::debian("cc", "gcc")?;
+    setup::debian("c++", "g++")?;
+    setup::debian("make", "make")
+}
+
 fn clippy(_: &mut Totals) -> Result<Outcome> {
+    compilers()?;
     let arguments = ["clippy", "--workspace", FEATURES, "--all-targets", "--", "-D", "warnings"];
     execute(&mut cargo(arguments))?;
     // And as most programs have the engine.
@@ -368,6 +376,7 @@ fn docs(_: &mut Totals) -> Result<Outcome> {
 }
 
 fn unit(totals: &mut Totals) -> Result<Outcome> {
+    compilers()?;
     tests(&["test", "--workspace", FEATURES, "--no-fail-fast", "--lib", "--bins"], totals)
 }
 

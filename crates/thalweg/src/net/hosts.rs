@@ -99,6 +99,7 @@ impl Hosts {
     }
 
     /// Leaves the other hosts, before the process ends without dropping its environments.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
     pub(crate) fn leave(&self) {
         if let Some(network) = &self.network {
             network.leave();

@@ -117,6 +117,7 @@ pub(crate) trait Network: Send + Sync {
 
     /// Leaves the other hosts, where the process must not end without it, and waits until they do so too. Nothing is sent
     /// after it.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
     fn leave(&self) {}
 }
 
