@@ -38,7 +38,7 @@
 //!
 //! # Settings
 //!
-//! Everything that librdkafka can be told is set by name, such as `security.protocol`, with
+//! Every property of librdkafka is set by its name, such as `security.protocol`, with
 //! [`KafkaSource::option`] and [`KafkaSink::option`]; [its list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)
 //! says what there is. What has to be so for a job to be right, such as `enable.auto.commit`, cannot be changed. Encryption and most of
 //! SASL need the feature `tls`.

@@ -134,7 +134,7 @@ where
         self
     }
 
-    /// Sets what librdkafka can be told, by its name.
+    /// Sets a property of librdkafka, by its name.
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.set(name.into(), value.into());

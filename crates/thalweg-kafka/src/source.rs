@@ -68,7 +68,7 @@ enum Until {
 ///
 /// It emits [`Message`]s, which are borrowed from what was fetched: closures make of them what the job needs, and no byte is
 /// copied that they do not copy. Records of aborted transactions are not there, nor those of open ones, unless
-/// `isolation.level` is set to `read_uncommitted`. The source never ends unless it is told to, by
+/// `isolation.level` is set to `read_uncommitted`. The source ends only with
 /// [`until_now`](Self::until_now) and others.
 ///
 /// The order of a partition is kept. For event time, give the stream timestamps, say with
@@ -172,7 +172,7 @@ impl KafkaSource {
         self
     }
 
-    /// Sets what librdkafka can be told, by its name.
+    /// Sets a property of librdkafka, by its name.
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.set(name.into(), value.into());

@@ -225,7 +225,7 @@ impl Mark {
         let is_foreign = match last.number.cmp(&self.number) {
             std::cmp::Ordering::Less => return Found::Missing,
             std::cmp::Ordering::Equal => last.digest != self.digest,
-            // What an earlier run has left may have been followed by others. In this run, nobody but this task writes with the name.
+            // What an earlier run has left may have been followed by others. In this run, no other task writes with the name.
             std::cmp::Ordering::Greater => own.is_some_and(|own| own < self.number),
         };
         if is_foreign { Found::Foreign } else { Found::Written }

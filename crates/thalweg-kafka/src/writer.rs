@@ -99,7 +99,7 @@ impl Deliveries {
             return false;
         }
         self.is_full.store(true, Ordering::SeqCst);
-        // What was delivered before that has waked nobody.
+        // Deliveries before that have waked no writer.
         self.pending.load(Ordering::SeqCst) >= self.room.bytes / 2
     }
 }
