@@ -46,6 +46,7 @@ use crate::stream::{Chain, Environment, Stream};
 use crate::sync::join_all;
 use crate::{KeyedStream, Output, Result};
 use interrupted::{Interrupted, Restarted, Resumed};
+use std::any::Any;
 use std::fmt::{Debug, Write};
 use std::num::NonZeroUsize;
 use std::panic::{Location, resume_unwind};
@@ -134,8 +135,8 @@ where
 /// ```
 #[track_caller]
 pub fn every(test: impl Fn(&Environment) -> Result<()> + Sync) {
-    let run = |env: &Environment, _| test(env).map_err(|error| error.to_string());
-    Runs { clusters: FEW_CLUSTERS, ..Runs::default() }.on_hosts(run, Ok);
+    let runs = Runs { clusters: FEW_CLUSTERS, ..Runs::default() };
+    runs.on_hosts(&|env, _| passed(test(env)), &mut |_| Ok(()));
 }
 
 /// As [`every`], but only on one host: for tests of what closures of the job do outside of it, of more than one thread
@@ -159,15 +160,18 @@ pub fn every(test: impl Fn(&Environment) -> Result<()> + Sync) {
 /// ```
 #[track_caller]
 pub fn every_on_one_host(test: impl Fn(&Environment) -> Result<()>) {
-    Runs::default().each(|env, _| test(env).map_err(|error| error.to_string()), Ok);
+    Runs::default().each(&|env, _| passed(test(env)), &mut |_| Ok(()));
 }
 
 /// As [`every`], with more clusters. The number identifies the run, and is the same on all hosts of it.
 #[doc(hidden)]
 #[track_caller]
 pub fn every_host(test: impl Fn(&Environment, usize) -> Result<()> + Sync) {
-    let run = |env: &Environment, number| test(env, number).map_err(|error| error.to_string());
-    Runs::default().on_hosts(run, Ok);
+    Runs::default().on_hosts(&|env, number| passed(test(env, number)), &mut |_| Ok(()));
+}
+
+fn passed(ended: Result<()>) -> Result<Answer, String> {
+    ended.map(|()| Box::new(()) as Answer).map_err(|error| error.to_string())
 }
 
 /// A check that has not run yet. See [`check`].
@@ -242,7 +246,7 @@ where
     {
         let expected: Vec<_> = expected.into_iter().map(Into::into).collect();
         let Self { job, ordered, runs } = self;
-        runs.all(&job, |found| compare(&found, &expected, ordered));
+        runs.all(&erased(&job), &mut judging(|found: Vec<_>| compare(&found, &expected, ordered)));
     }
 
     /// Checks that every run returns the same records, and returns them.
@@ -257,18 +261,19 @@ where
         if variable(ONLY).is_some_and(|only: usize| only > 0) {
             // Alone, the run would have nothing to agree with.
             let config = runs.configs().swap_remove(0);
-            match collect(&job, &Environment::checked(config.clone())) {
-                Ok(records) => first = Some(records),
+            match collect(&erased(&job), &Environment::checked(config.clone())) {
+                Ok(records) => first = Some(typed(records)),
                 Err(failed) => fail(&show(&config), &failed, 0),
             }
         }
-        runs.all(&job, |records| match &first {
+        let judge = |records: Vec<_>| match &first {
             Some(expected) => compare(&records, expected, ordered),
             None => {
                 first = Some(records);
                 Ok(())
             }
-        });
+        };
+        runs.all(&erased(&job), &mut judging(judge));
         first.unwrap_or_default()
     }
 
@@ -281,7 +286,7 @@ where
     #[track_caller]
     pub fn satisfies(self, allowed: impl Fn(Vec<S::Record>) -> Result<(), String>) {
         let Self { job, runs, .. } = self;
-        runs.all(&job, allowed);
+        runs.all(&erased(&job), &mut judging(allowed));
     }
 
     /// Checks that every run fails with an error whose message contains this text.
@@ -297,37 +302,73 @@ where
             Err(error) if error.to_string().contains(message) => Ok(()),
             Err(error) => Err(format!("failed otherwise: {error}")),
         };
-        runs.on_hosts(|env, _| Ok(run(&job, env)), judge);
+        let job = erased(&job);
+        let run = |env: &Environment, _| {
+            let ended = run(&job, env).map(typed::<Vec<S::Record>>);
+            Ok(Box::new(ended) as Answer)
+        };
+        runs.on_hosts(&run, &mut judging(judge));
     }
 }
 
-fn run<S: Checked>(job: &impl Fn(&Environment) -> S, env: &Environment) -> Result<Vec<S::Record>> {
-    let records = job(env).collected();
-    env.run()?;
-    records.take()
+/// What a run gives, without its type: what runs jobs is compiled once, and not for every job.
+type Answer = Box<dyn Any + Send>;
+
+/// A job under test. Once it has run, what it returns gives the records.
+type Job<'a> = dyn Fn(&Environment) -> Records + Sync + 'a;
+type Records = Box<dyn FnOnce() -> Result<Answer>>;
+
+fn erased<S: Checked>(
+    job: &(impl Fn(&Environment) -> S + Sync),
+) -> impl Fn(&Environment) -> Records + Sync {
+    move |env| {
+        let records = job(env).collected();
+        Box::new(move || Ok(Box::new(records.take()?) as Answer))
+    }
 }
 
-fn collect<S: Checked>(
-    job: &impl Fn(&Environment) -> S,
-    env: &Environment,
-) -> Result<Vec<S::Record>, String> {
+fn typed<T: 'static>(answer: Answer) -> T {
+    *answer.downcast().expect("the answers of a check have the type of its records")
+}
+
+fn judging<T: 'static>(
+    mut judge: impl FnMut(T) -> Result<(), String>,
+) -> impl FnMut(Answer) -> Result<(), String> {
+    move |answer| judge(typed(answer))
+}
+
+fn run(job: &Job<'_>, env: &Environment) -> Result<Answer> {
+    let records = job(env);
+    env.run()?;
+    records()
+}
+
+fn collect(job: &Job<'_>, env: &Environment) -> Result<Answer, String> {
     run(job, env).map_err(|error| format!("failed: {error}"))
 }
 
 /// Describes how `found` differs from what was expected.
 fn compare<T: Data + Debug>(found: &[T], expected: &[T], ordered: bool) -> Result<(), String> {
-    let (mut found, mut expected) = (encoded(found), encoded(expected));
+    let show = |is_found: bool, at: usize| {
+        let records = if is_found { found } else { expected };
+        records.get(at).map_or_else(|| "nothing".to_owned(), |record| format!("{record:?}"))
+    };
+    compare_encoded(encoded(found), encoded(expected), ordered, &show)
+}
+
+/// As [`compare`]; `show` describes a record of those that were found, or expected, by its number.
+fn compare_encoded(
+    mut found: Vec<Encoded>,
+    mut expected: Vec<Encoded>,
+    ordered: bool,
+    show: &dyn Fn(bool, usize) -> String,
+) -> Result<(), String> {
     if ordered {
-        let Some(at) = (0..found.len().max(expected.len()))
-            .find(|&at| found.get(at).map(|x| &x.0) != expected.get(at).map(|x| &x.0))
-        else {
-            return Ok(());
+        let differ = |at: &usize| found.get(*at).map(|x| &x.0) != expected.get(*at).map(|x| &x.0);
+        return match (0..found.len().max(expected.len())).find(differ) {
+            Some(at) => Err(format!("record {at} is {}, not {}", show(true, at), show(false, at))),
+            None => Ok(()),
         };
-        let show = |records: &[(Vec<u8>, &T)]| match records.get(at) {
-            Some((_, record)) => format!("{record:?}"),
-            None => "nothing".to_owned(),
-        };
-        return Err(format!("record {at} is {}, not {}", show(&found), show(&expected)));
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     expected.sort_by(|a, b| a.0.cmp(&b.0));
@@ -336,29 +377,34 @@ fn compare<T: Data + Debug>(found: &[T], expected: &[T], ordered: bool) -> Resul
         return Ok(());
     }
     let mut message = format!("gave {} records, not the {} expected", found.len(), expected.len());
-    for (what, records) in [("missing", missing), ("unexpected", unexpected)] {
+    for (what, is_found, records) in [("missing", false, missing), ("unexpected", true, unexpected)]
+    {
         if !records.is_empty() {
             let _ = write!(message, "\n  {what} ({} in all):", records.len());
-            for record in records.iter().take(SHOWN) {
-                let _ = write!(message, "\n    {record:?}");
+            for record in records.into_iter().take(SHOWN) {
+                let _ = write!(message, "\n    {}", show(is_found, record));
             }
         }
     }
     Err(message)
 }
 
-/// The encodings of records, sorted: equal records have equal encodings, and encodings have an order.
-fn encoded<T: Data>(records: &[T]) -> Vec<(Vec<u8>, &T)> {
-    let encode = |record: &T| {
+/// The encoding of a record, and its number.
+type Encoded = (Vec<u8>, usize);
+
+/// Equal records have equal encodings, and encodings have an order.
+fn encoded<T: Data>(records: &[T]) -> Vec<Encoded> {
+    let mut all = Vec::with_capacity(records.len());
+    for (at, record) in records.iter().enumerate() {
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
-        bytes
-    };
-    records.iter().map(|record| (encode(record), record)).collect()
+        all.push((bytes, at));
+    }
+    all
 }
 
-/// The records that the first of two sorted lists contains more often than the second.
-fn without<'a, T>(these: &[(Vec<u8>, &'a T)], those: &[(Vec<u8>, &T)]) -> Vec<&'a T> {
+/// The numbers of the records that the first of two sorted lists contains more often than the second.
+fn without(these: &[Encoded], those: &[Encoded]) -> Vec<usize> {
     let mut those = those.iter().map(|(bytes, _)| bytes).peekable();
     let mut left = Vec::new();
     for (bytes, record) in these {
@@ -458,16 +504,16 @@ impl Runs {
 
     /// Runs on one host.
     #[track_caller]
-    fn each<T>(
+    fn each(
         &self,
-        run: impl Fn(&Environment, usize) -> Result<T, String>,
-        mut judge: impl FnMut(T) -> Result<(), String>,
+        run: &dyn Fn(&Environment, usize) -> Result<Answer, String>,
+        judge: &mut dyn FnMut(Answer) -> Result<(), String>,
     ) {
         let only = variable(ONLY);
         for (number, config) in self.configs().iter().enumerate() {
             if only.is_none_or(|only: usize| only == number)
                 && let Err(difference) =
-                    run(&Environment::checked(config.clone()), number).and_then(&mut judge)
+                    run(&Environment::checked(config.clone()), number).and_then(&mut *judge)
             {
                 fail(&show(config), &difference, number);
             }
@@ -476,12 +522,8 @@ impl Runs {
 
     /// Runs on one host, on several, and interrupted on one and on several.
     #[track_caller]
-    fn all<S: Checked>(
-        &self,
-        job: &(impl Fn(&Environment) -> S + Sync),
-        mut judge: impl FnMut(Vec<S::Record>) -> Result<(), String>,
-    ) {
-        self.on_hosts(|env, _| collect(job, env), &mut judge);
+    fn all(&self, job: &Job<'_>, judge: &mut dyn FnMut(Answer) -> Result<(), String>) {
+        self.on_hosts(&|env, _| collect(job, env), judge);
         let only = variable(ONLY);
         let before = self.configs().len() + self.clusters().len();
         let mut restored = 0;
@@ -490,7 +532,7 @@ impl Runs {
             if only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            let judge = |run: Resumed<_>| judge(run.records).map(|()| run.is_interrupted);
+            let judge = |run: Resumed| judge(run.records).map(|()| run.is_interrupted);
             match interrupted.run(job).and_then(|ended| ended.map(judge).transpose()) {
                 Ok(is_interrupted) => restored += usize::from(is_interrupted == Some(true)),
                 Err(difference) => fail(&interrupted.show(), &difference, number),
@@ -510,7 +552,7 @@ impl Runs {
             if cfg!(miri) || only.is_some_and(|only: usize| only != number) {
                 continue;
             }
-            if let Err(difference) = restarted.run(job, &mut judge) {
+            if let Err(difference) = restarted.run(job, judge) {
                 fail(&restarted.show(), &difference, number);
             }
         }
@@ -544,12 +586,12 @@ impl Runs {
 
     /// Runs on one host, and on several, each of which gets the result.
     #[track_caller]
-    fn on_hosts<T: Send>(
+    fn on_hosts(
         &self,
-        run: impl Fn(&Environment, usize) -> Result<T, String> + Sync,
-        mut judge: impl FnMut(T) -> Result<(), String>,
+        run: &(dyn Fn(&Environment, usize) -> Result<Answer, String> + Sync),
+        judge: &mut dyn FnMut(Answer) -> Result<(), String>,
     ) {
-        self.each(&run, &mut judge);
+        self.each(run, judge);
         let only = variable(ONLY);
         let before = self.configs().len();
         for (number, (config, cores, seed)) in self.clusters().iter().enumerate() {
@@ -561,7 +603,7 @@ impl Runs {
             let cluster = Cluster::new(*seed, config.turn.get(), cores.len());
             let results = on_cluster(&cluster, config, cores, &run);
             for (host, result) in results.into_iter().enumerate() {
-                if let Err(difference) = result.and_then(&mut judge) {
+                if let Err(difference) = result.and_then(&mut *judge) {
                     let run = format!(
                         "{}, as on hosts of {cores:?} cores, in the order of seed {seed}, on host {host}",
                         show(config)
@@ -575,7 +617,7 @@ impl Runs {
             for (config, cores, _) in self.clusters() {
                 let results = on_tcp(&config, &cores, &|env| run(env, number));
                 for (host, result) in results.into_iter().enumerate() {
-                    if let Err(difference) = result.and_then(&mut judge) {
+                    if let Err(difference) = result.and_then(&mut *judge) {
                         panic!(
                             "host {host} of hosts with {cores:?} cores, connected by TCP: {}\n  \
                              {difference}\n  {TCP} has added this run",
@@ -598,7 +640,7 @@ pub(crate) fn on_cluster<T: Send>(
     cluster: &Arc<Cluster>,
     config: &Config,
     cores: &[usize],
-    run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
+    run: &(dyn Fn(&Environment) -> Result<T, String> + Sync),
 ) -> Vec<Result<T, String>> {
     /// The program of a host, until it is dropped.
     struct Program(Arc<Cluster>);
@@ -611,11 +653,12 @@ pub(crate) fn on_cluster<T: Send>(
 
     let host = |host: usize| {
         let program = Program(Arc::clone(cluster));
-        move || {
+        let body = move || {
             let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
             let config = Config { cores: own, ..config.clone() };
             run(&Environment::on_host(config, &program.0, HostId(host), cores))
-        }
+        };
+        Box::new(body) as Box<dyn FnOnce() -> _ + Send>
     };
     let ended = join_all((0..cores.len()).map(host).collect());
     ended.into_iter().map(|host| host.unwrap_or_else(|panic| resume_unwind(panic))).collect()
@@ -638,11 +681,11 @@ pub fn free_port() -> u16 {
 }
 
 /// Runs the same program on each of several hosts of this process that are connected by TCP.
-fn on_tcp<T: Send>(
+fn on_tcp(
     config: &Config,
     cores: &[usize],
-    run: &(impl Fn(&Environment) -> Result<T, String> + Sync),
-) -> Vec<Result<T, String>> {
+    run: &(dyn Fn(&Environment) -> Result<Answer, String> + Sync),
+) -> Vec<Result<Answer, String>> {
     let first = format!("127.0.0.1:{}", free_port());
     // Other hosts that begin at the same port must not join.
     static RUNS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
@@ -654,10 +697,11 @@ fn on_tcp<T: Send>(
         let secret = Secret::new(secret.as_str());
         let mut hosts = HostConfig::new(host, cores.len(), first.clone(), secret);
         hosts.compression = if run_number % 2 == 1 { Compression::Lz4 } else { Compression::None };
-        move || {
+        let body = move || {
             let env = Environment::checked_on_hosts(config, hosts);
             run(&env.map_err(|error| error.to_string())?)
-        }
+        };
+        Box::new(body) as Box<dyn FnOnce() -> _ + Send>
     };
     let ended = join_all((0..cores.len()).map(host).collect());
     ended.into_iter().map(|host| host.unwrap_or_else(|panic| resume_unwind(panic))).collect()

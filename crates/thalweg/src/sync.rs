@@ -80,8 +80,8 @@ pub(crate) fn spawn<T: Send + 'static>(
 }
 
 /// Runs each body on a thread of its own; returns how each of them ended.
-pub(crate) fn join_all<T: Send>(
-    bodies: Vec<impl FnOnce() -> T + Send>,
+pub(crate) fn join_all<'a, T: Send>(
+    bodies: Vec<Box<dyn FnOnce() -> T + Send + 'a>>,
 ) -> Vec<std::thread::Result<T>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = bodies.into_iter().map(|body| scope.spawn(body)).collect();

@@ -1,6 +1,6 @@
 //! Runs of a job that are ended after a checkpoint, and others that begin with it.
 
-use super::{Checked, on_cluster, show};
+use super::{Answer, Job, Records, on_cluster, show};
 use crate::checkpoint::{Checkpoints, OTHER_TASKS, Snapshot, Taken};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::hash_u64;
@@ -8,7 +8,7 @@ use crate::net::HostId;
 use crate::plan::CANNOT_HAVE;
 use crate::runtime::Cluster;
 use crate::stream::{Checkpointing, Environment, JobHandle};
-use crate::{Error, ErrorKind, Output, Result};
+use crate::{Error, ErrorKind, Result};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ pub(super) struct Interrupted {
 }
 
 /// Begins a job with checkpoints.
-fn begin<S: Checked>(
-    job: &impl Fn(&Environment) -> S,
+fn begin(
+    job: &Job<'_>,
     env: &Environment,
     checkpoints: &Arc<Checkpoints>,
-) -> Result<(JobHandle, Output<Vec<S::Record>>)> {
-    let records = job(env).collected();
+) -> Result<(JobHandle, Records)> {
+    let records = job(env);
     let plan = env.plan();
     let begun = env.start_with(Some(checkpoints))?;
     if let Some(op) = plan.without_checkpoints().first() {
@@ -59,8 +59,8 @@ fn needs_as_many_tasks(error: &Error) -> bool {
 }
 
 /// A run that has begun with a checkpoint, and ended well.
-pub(super) struct Resumed<R> {
-    pub(super) records: Vec<R>,
+pub(super) struct Resumed {
+    pub(super) records: Answer,
     /// Whether the one before it was interrupted before its end.
     pub(super) is_interrupted: bool,
 }
@@ -81,10 +81,7 @@ impl Interrupted {
     }
 
     /// The second run; `None` if the job cannot have checkpoints, or not at that barrier.
-    pub(super) fn run<S: Checked>(
-        &self,
-        job: &impl Fn(&Environment) -> S,
-    ) -> Result<Option<Resumed<S::Record>>, String> {
+    pub(super) fn run(&self, job: &Job<'_>) -> Result<Option<Resumed>, String> {
         // Of what operators have on disk.
         let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
         let begin = |config: &Config, restored| {
@@ -121,7 +118,7 @@ impl Interrupted {
             begun => begun.map_err(failed)?,
         };
         second.wait().map_err(failed)?;
-        records.take().map(|records| Some(Resumed { records, is_interrupted })).map_err(failed)
+        records().map(|records| Some(Resumed { records, is_interrupted })).map_err(failed)
     }
 
     pub(super) fn show(&self) -> String {
@@ -165,8 +162,8 @@ struct End {
 }
 
 /// What has become of a run on one host.
-enum Ended<T> {
-    Well(T),
+enum Ended {
+    Well(Answer),
     Interrupted,
     /// The job cannot have checkpoints, or not there, or cannot be restored there.
     Refused,
@@ -189,10 +186,10 @@ impl Restarted {
     }
 
     /// Runs the job, and judges the result.
-    pub(super) fn run<S: Checked>(
+    pub(super) fn run(
         &self,
-        job: &(impl Fn(&Environment) -> S + Sync),
-        mut judge: impl FnMut(Vec<S::Record>) -> Result<(), String>,
+        job: &Job<'_>,
+        judge: &mut dyn FnMut(Answer) -> Result<(), String>,
     ) -> Result<(), String> {
         let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
         for (number, run) in self.runs.iter().enumerate() {
@@ -243,11 +240,7 @@ impl Run {
     }
 
     /// Runs the job; returns what has become of it on each host.
-    fn run<S: Checked>(
-        &self,
-        job: &(impl Fn(&Environment) -> S + Sync),
-        dir: &Path,
-    ) -> Vec<Result<Ended<Vec<S::Record>>, String>> {
+    fn run(&self, job: &Job<'_>, dir: &Path) -> Vec<Result<Ended, String>> {
         let Self { config, cores, seed, steps, end } = self;
         let cluster = Cluster::looking_after(*steps, *seed, config.turn.get(), cores.len());
         if let Some((after, host)) = end.and_then(|end| end.lost) {
@@ -256,12 +249,7 @@ impl Run {
         on_cluster(&cluster, config, cores, &|env| self.run_on_host(job, env, dir))
     }
 
-    fn run_on_host<S: Checked>(
-        &self,
-        job: &impl Fn(&Environment) -> S,
-        env: &Environment,
-        dir: &Path,
-    ) -> Result<Ended<Vec<S::Record>>, String> {
+    fn run_on_host(&self, job: &Job<'_>, env: &Environment, dir: &Path) -> Result<Ended, String> {
         let checkpoints = env.checkpoints_in(dir).map_err(failed)?;
         let is_ended = |error: &Error| {
             let kinds = [ErrorKind::Cancelled, ErrorKind::Lost];
@@ -276,7 +264,7 @@ impl Run {
         };
         let taken = self.end.map_or(Ok(()), |end| end.take(&begun, env, &checkpoints));
         match (taken, begun.wait()) {
-            (_, Ok(_)) => records.take().map(Ended::Well).map_err(failed),
+            (_, Ok(_)) => records().map(Ended::Well).map_err(failed),
             // An operator could not save what it has on disk.
             (Err(error), Err(ended)) if error.kind() == ErrorKind::Plan && is_ended(&ended) => {
                 Ok(Ended::Refused)

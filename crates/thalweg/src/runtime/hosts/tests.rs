@@ -294,6 +294,8 @@ fn a_slow_disk_holds_up_no_other_job() {
         runtime.wait(&slow).unwrap();
         slow.outcome().map_err(|error| error.to_string())
     };
-    let ended = join_all([0, 1].map(|id| move || host(id)).into());
+    let ended = join_all(
+        [0, 1].map(|id| -> Box<dyn FnOnce() -> _ + Send> { Box::new(move || host(id)) }).into(),
+    );
     ended.into_iter().for_each(|host| host.unwrap().unwrap());
 }
