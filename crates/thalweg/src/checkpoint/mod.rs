@@ -522,20 +522,33 @@ impl StateHandle {
 
     /// Saves the state, if this event is a barrier or the end, and the job has checkpoints. Called before the operator passes
     /// the event on, and when everything that it sends before the event has been sent.
+    #[inline]
     pub(crate) fn save(&self, event: Event, write: impl FnOnce(&mut Saving)) {
-        let Some(Handle { all, slot, task, tasks, redistribution }) = &self.0 else { return };
+        if let Some((epoch, mut saving)) = self.begin_saving(event) {
+            write(&mut saving);
+            self.end_saving(epoch, saving);
+        }
+    }
+
+    fn begin_saving(&self, event: Event) -> Option<(Epoch, Saving)> {
+        let Handle { all, slot, task, tasks, redistribution } = self.0.as_ref()?;
         let epoch = match event {
             Event::Barrier(epoch) => epoch,
             Event::End => Epoch::LAST,
-            Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => return,
+            Event::Watermark(_) | Event::Idle | Event::Partition(_) | Event::Round(_) => {
+                return None;
+            }
         };
         let entries = Entries::begin(&slot.spare);
         let hashes = match redistribution {
             Redistribution::ByKey => hashes_of(*task, *tasks),
             _ => files::ALL,
         };
-        let mut saving = Saving { entries, files: all.files.clone(), hashes, ..Saving::default() };
-        write(&mut saving);
+        Some((epoch, Saving { entries, files: all.files.clone(), hashes, ..Saving::default() }))
+    }
+
+    fn end_saving(&self, epoch: Epoch, mut saving: Saving) {
+        let Some(Handle { slot, .. }) = &self.0 else { return };
         let saved = match saving.refused.take() {
             None => Ok(saving),
             Some(why) => Err(why),
@@ -554,7 +567,9 @@ impl StateHandle {
         &self,
         mut take: impl FnMut(usize, E) -> Result<()>,
     ) -> Result<()> {
-        self.restore_each(|Saved { task, mut bytes, .. }| Ok(take(task, E::decode(&mut bytes)?)))
+        self.restore_each(&mut |Saved { task, mut bytes, .. }| {
+            Ok(take(task, E::decode(&mut bytes)?))
+        })
     }
 
     /// As [`restore`](Self::restore), where `take` decodes the entries.
@@ -562,7 +577,7 @@ impl StateHandle {
         &self,
         mut take: impl FnMut(&mut &[u8]) -> Result<Result<()>, DecodeError>,
     ) -> Result<()> {
-        self.restore_each(|Saved { mut bytes, .. }| take(&mut bytes))
+        self.restore_each(&mut |Saved { mut bytes, .. }| take(&mut bytes))
     }
 
     /// The number of tasks that have saved the state, each some entries or none; 0 unless the job begins with a snapshot that
@@ -572,11 +587,12 @@ impl StateHandle {
         lock(&all.restored).as_ref().map_or(0, |snapshot| snapshot.tasks(&slot.id))
     }
 
+    /// Compiled once for all kinds of state, as what follows.
     fn restore_each(
         &self,
-        mut take: impl FnMut(Saved<'_>) -> Result<Result<()>, DecodeError>,
+        take: &mut dyn FnMut(Saved<'_>) -> Result<Result<()>, DecodeError>,
     ) -> Result<()> {
-        self.restore_from(|snapshot, Handle { slot, task, tasks, redistribution, .. }| {
+        self.restore_from(&mut |snapshot, Handle { slot, task, tasks, redistribution, .. }| {
             let unreadable = |error: DecodeError| {
                 let what = format!("{} of the checkpoint cannot be read: {error}", slot.id);
                 Error::new(ErrorKind::Input, what)
@@ -605,7 +621,7 @@ impl StateHandle {
         &self,
         mut take: impl FnMut(SavedFile<'_>) -> Result<()>,
     ) -> Result<()> {
-        self.restore_from(|snapshot, Handle { all, slot, task, tasks, redistribution }| {
+        self.restore_from(&mut |snapshot, Handle { all, slot, task, tasks, redistribution }| {
             let Some(home) = &all.files else { return Ok(()) };
             let before = snapshot.tasks(&slot.id);
             for (of, entry) in snapshot.files(&slot.id) {
@@ -623,7 +639,10 @@ impl StateHandle {
     }
 
     /// Restores this state from the snapshot that the job begins with, if it does.
-    fn restore_from(&self, restore: impl FnOnce(&Snapshot, &Handle) -> Result<()>) -> Result<()> {
+    fn restore_from(
+        &self,
+        restore: &mut dyn FnMut(&Snapshot, &Handle) -> Result<()>,
+    ) -> Result<()> {
         let Some(handle) = &self.0 else { return Ok(()) };
         let Handle { all, slot, .. } = handle;
         let Some(snapshot) = lock(&all.restored).clone() else { return Ok(()) };

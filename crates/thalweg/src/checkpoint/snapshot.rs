@@ -80,15 +80,22 @@ impl Entries {
     /// Adds an entry that goes with a key of this hash, of which `write` appends the encoding.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>)) {
-        let out = &mut self.bytes;
+        let begin = self.begin_entry(hash);
+        write(&mut self.bytes);
+        self.end_entry(begin);
+    }
+
+    fn begin_entry(&mut self, hash: u64) -> usize {
         let [low, high] = key_group(hash).to_le_bytes();
-        out.extend_from_slice(&[low, high, LONG]);
-        let begin = out.len();
-        write(out);
-        let length = out.len() - begin;
+        self.bytes.extend_from_slice(&[low, high, LONG]);
+        self.bytes.len()
+    }
+
+    fn end_entry(&mut self, begin: usize) {
+        let length = self.bytes.len() - begin;
         match u8::try_from(length) {
-            Ok(short) if short < LONG => out[begin - 1] = short,
-            _ => drop(out.splice(begin..begin, (length as u64).to_le_bytes())),
+            Ok(short) if short < LONG => self.bytes[begin - 1] = short,
+            _ => drop(self.bytes.splice(begin..begin, (length as u64).to_le_bytes())),
         }
     }
 }
