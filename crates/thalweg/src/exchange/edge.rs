@@ -64,18 +64,54 @@ struct AllLanes<I: Portable + ?Sized, T: Time> {
     /// The number of sending tasks on all hosts.
     senders: usize,
     /// By sender and receiver: those within this host, and unless lanes are bundled, the halves of those to and from others.
-    lanes: BTreeMap<(u32, u32), SharedLane<I, T>>,
+    lanes: Sorted<(u32, u32), SharedLane<I, T>>,
     bundles: Option<Bundles<I, T>>,
 }
 
 /// The lanes to and from other hosts, where they are bundled.
 struct Bundles<I: Portable + ?Sized, T: Time> {
     /// The bundles of the sending tasks of this host, by sender and host.
-    outgoing: BTreeMap<(u32, HostId), SharedLane<I, T>>,
+    outgoing: Sorted<(u32, HostId), SharedLane<I, T>>,
     /// By sending host.
-    inboxes: BTreeMap<HostId, Inbox<RecordBatch<I, T>>>,
+    inboxes: Sorted<HostId, Inbox<RecordBatch<I, T>>>,
     /// By receiving task.
     destinations: Arc<[Destination]>,
+}
+
+/// Values by key. Unlike those of a map, what finds them is not compiled again for each type of value, of which a program has one for
+/// each type of record that it exchanges.
+struct Sorted<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+impl<K: Ord + Copy, V> Sorted<K, V> {
+    /// The keys must be in order.
+    fn of(keys: Vec<K>, mut make: impl FnMut(K) -> V) -> Self {
+        debug_assert!(keys.is_sorted());
+        let mut values = Vec::with_capacity(keys.len());
+        for key in &keys {
+            values.push(make(*key));
+        }
+        Self { keys, values }
+    }
+
+    fn get(&self, key: K) -> Option<&V> {
+        self.values.get(place_of(&self.keys, key)?)
+    }
+
+    /// The values of the keys from `first` to `last`, both included.
+    fn range(&self, first: K, last: K) -> &[V] {
+        &self.values[places_of(&self.keys, first, last)]
+    }
+}
+
+fn place_of<K: Ord>(keys: &[K], key: K) -> Option<usize> {
+    keys.binary_search(&key).ok()
+}
+
+fn places_of<K: Ord>(keys: &[K], first: K, last: K) -> Range<usize> {
+    keys.partition_point(|key| *key < first)..keys.partition_point(|key| *key <= last)
 }
 
 /// The credit of a lane between hosts.
@@ -137,67 +173,70 @@ impl Maker<'_> {
         self.half(Far::new(link, ends, sends == me), sender, receiver)
     }
 
+    /// Every pair of a sender and a receiver that are `linked` and of which at least one is on this host, in order.
+    fn pairs(&self, linked: &dyn Fn(usize, usize) -> bool) -> Vec<(u32, u32)> {
+        let me = self.links.hosts().me();
+        let all: Vec<_> = (0..self.receivers.hosts.len()).collect();
+        let here = self.here(self.receivers.hosts);
+        let mut pairs = Vec::new();
+        for (from, host) in self.senders.hosts.iter().enumerate() {
+            let to = if *host == me { &all } else { &here };
+            let to = to.iter().filter(|to| linked(from, **to));
+            pairs.extend(to.map(|to| (from as u32, *to as u32)));
+        }
+        pairs
+    }
+
+    /// The pairs of tasks of this host, in order.
+    fn pairs_within(&self) -> Vec<(u32, u32)> {
+        let to = self.here(self.receivers.hosts);
+        let from = self.here(self.senders.hosts).into_iter();
+        from.flat_map(|from| to.iter().map(move |to| (from as u32, *to as u32))).collect()
+    }
+
     /// The tasks of this host, of those with these hosts.
     fn here(&self, hosts: &[HostId]) -> Vec<usize> {
         let me = self.links.hosts().me();
         (0..hosts.len()).filter(|task| hosts[*task] == me).collect()
     }
 
-    /// Every pair of a sender and a receiver that are `linked` and of which at least one is on this host, in order.
-    fn singles<B>(
-        &self,
-        linked: impl Fn(usize, usize) -> bool,
-    ) -> BTreeMap<(u32, u32), Arc<Lane<B>>> {
-        let (senders, receivers) = (self.senders.hosts.len(), self.receivers.hosts.len());
-        let from_here = self.here(self.senders.hosts).into_iter();
-        let from_here = from_here.flat_map(|from| (0..receivers).map(move |to| (from, to)));
-        let to_here = self.here(self.receivers.hosts).into_iter();
-        let to_here = to_here.flat_map(|to| (0..senders).map(move |from| (from, to)));
-        let mut lanes = BTreeMap::new();
-        for (from, to) in from_here.chain(to_here).filter(|(from, to)| linked(*from, *to)) {
-            let lane = lanes.entry((from as u32, to as u32));
-            lane.or_insert_with(|| self.single(from, to));
-        }
-        lanes
-    }
-
-    /// The lanes between the tasks of this host.
-    fn within<B>(&self) -> BTreeMap<(u32, u32), Arc<Lane<B>>> {
-        let to = self.here(self.receivers.hosts);
-        let from = self.here(self.senders.hosts).into_iter();
-        let pairs = from.flat_map(|from| to.iter().map(move |to| (from, *to)));
-        pairs.map(|(from, to)| ((from as u32, to as u32), self.single(from, to))).collect()
+    fn singles<B>(&self, pairs: Vec<(u32, u32)>) -> Sorted<(u32, u32), Arc<Lane<B>>> {
+        Sorted::of(pairs, |(from, to)| self.single(from as usize, to as usize))
     }
 
     fn bundles<I: Portable + ?Sized, T: Time>(&self) -> Bundles<I, T> {
+        let layout = self.layout();
+        let outgoing = Sorted::of(layout.outgoing, |(from, host)| {
+            let far =
+                Far::new(self.links.to(host, self.part()), Ends { from, to: Ends::ALL }, true);
+            self.half(far, self.senders.wakers[from as usize].clone(), Waker::default())
+        });
+        let inboxes = Sorted::of(layout.incoming, |host| {
+            let tasks = &layout.senders[&host];
+            let (link, to) = (self.links.to(host, self.part()), layout.own.clone());
+            let usual_credit = far_credit(self.settings.usual_credit);
+            let first = tasks.start as u32;
+            let gate = Arc::new(Gate::new(link, first, tasks.len(), to.len(), usual_credit));
+            let mut lanes = Vec::with_capacity(to.len());
+            for task in to {
+                let receiver = self.receivers.wakers[task].clone();
+                let far = Far::behind(&gate, lanes.len());
+                lanes.push(self.half(far, Waker::default(), receiver));
+            }
+            Inbox::new(gate, lanes, &self.settings.memory)
+        });
+        Bundles { outgoing, inboxes, destinations: layout.destinations }
+    }
+
+    /// Which bundles there are.
+    fn layout(&self) -> BundleLayout {
         let me = self.links.hosts().me();
         let (senders, receivers) = (by_host(self.senders.hosts), by_host(self.receivers.hosts));
         let here = |tasks: &BTreeMap<HostId, Range<usize>>| tasks.get(&me).cloned().unwrap_or(0..0);
         let others = || receivers.iter().filter(|(host, _)| **host != me);
-        let mut outgoing = BTreeMap::new();
-        for from in here(&senders) {
-            for (host, _) in others() {
-                let ends = Ends { from: from as u32, to: Ends::ALL };
-                let far = Far::new(self.links.to(*host, self.part()), ends, true);
-                let sender = self.senders.wakers[from].clone();
-                let half = self.half(far, sender, Waker::default());
-                outgoing.insert((from as u32, *host), half);
-            }
-        }
-        let usual_credit = far_credit(self.settings.usual_credit);
-        let inbox = |(host, tasks): (&HostId, &Range<usize>)| {
-            let link = self.links.to(*host, self.part());
-            let to = here(&receivers);
-            let first = tasks.start as u32;
-            let gate = Arc::new(Gate::new(link, first, tasks.len(), to.len(), usual_credit));
-            let lane = |(index, to): (usize, usize)| {
-                let receiver = self.receivers.wakers[to].clone();
-                self.half(Far::behind(&gate, index), Waker::default(), receiver)
-            };
-            let lanes = to.enumerate().map(lane).collect();
-            (*host, Inbox::new(Arc::clone(&gate), lanes, &self.settings.memory))
-        };
-        let inboxes = senders.iter().filter(|(host, _)| **host != me).map(inbox).collect();
+        let of_task = |from| others().map(move |(host, _)| (from as u32, *host));
+        let outgoing = here(&senders).flat_map(of_task).collect();
+        let incoming = senders.keys().copied().filter(|host| *host != me).collect();
         // First the lanes to the tasks of this host, then a bundle for each other host.
         let own = here(&receivers);
         let mut destinations = vec![Destination::default(); self.receivers.hosts.len()];
@@ -210,8 +249,21 @@ impl Maker<'_> {
                     Destination { lane: (own.len() + at) as u32, task: nth as u32 };
             }
         }
-        Bundles { outgoing, inboxes, destinations: destinations.into() }
+        BundleLayout { outgoing, incoming, senders, own, destinations: destinations.into() }
     }
+}
+
+/// The bundles of an edge, of whatever type.
+struct BundleLayout {
+    /// The sending task of this host and the other host of each bundle that begins here, in order.
+    outgoing: Vec<(u32, HostId)>,
+    /// The other hosts that send, in order.
+    incoming: Vec<HostId>,
+    /// The sending tasks of each host.
+    senders: BTreeMap<HostId, Range<usize>>,
+    /// The receiving tasks of this host.
+    own: Range<usize>,
+    destinations: Arc<[Destination]>,
 }
 
 impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
@@ -228,12 +280,12 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
         senders: TasksOf<'_>,
         receivers: TasksOf<'_>,
         links: &Links,
-        linked: impl Fn(usize, usize) -> bool,
+        linked: &dyn Fn(usize, usize) -> bool,
     ) {
         let maker = Maker { edge: self.id, settings: &settings, senders, receivers, links };
         let (lanes, bundles) = match settings.bundled {
-            false => (maker.singles(linked), None),
-            true => (maker.within(), Some(maker.bundles())),
+            false => (maker.singles(maker.pairs(linked)), None),
+            true => (maker.singles(maker.pairs_within()), Some(maker.bundles())),
         };
         // An edge belongs to one job, which is launched once.
         let _ = self.lanes.set(AllLanes { settings, senders: senders.hosts.len(), lanes, bundles });
@@ -248,13 +300,13 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     pub(crate) fn lanes_from(&self, task: usize, op: Op) -> Lanes<I, T> {
         let AllLanes { settings, lanes, bundles, .. } = self.all();
         let task = task as u32;
-        let lanes = lanes.range((task, 0)..=(task, u32::MAX)).map(|(_, lane)| lane);
+        let mut from_task = lanes.range((task, 0), (task, u32::MAX)).to_vec();
+        if let Some(Bundles { outgoing, .. }) = bundles {
+            let outgoing = outgoing.range((task, HostId(0)), (task, HostId(usize::MAX)));
+            from_task.extend_from_slice(outgoing);
+        }
         let destinations = bundles.as_ref().map(|bundles| Arc::clone(&bundles.destinations));
-        let outgoing = bundles.iter().flat_map(|bundles| {
-            let all = (task, HostId(0))..=(task, HostId(usize::MAX));
-            bundles.outgoing.range(all).map(|(_, bundle)| bundle)
-        });
-        Lanes::new(op, self.id, settings.clone(), lanes.chain(outgoing).cloned(), destinations)
+        Lanes::new(op, self.id, settings.clone(), from_task, destinations)
     }
 
     /// The outlet of one task of the upstream stage.
@@ -265,21 +317,37 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
     /// The receiving ends of the lanes of one task of the downstream stage: one for each sending task, or if lanes are bundled,
     /// for each of this host and for each other host.
     pub(crate) fn lanes_to(&self, task: usize) -> Vec<SharedLane<I, T>> {
-        let AllLanes { lanes, bundles, .. } = self.all();
-        let senders = 0..self.all().senders as u32;
-        let single = senders.filter_map(|from| lanes.get(&(from, task as u32)));
-        let bundled = bundles.iter().flat_map(|bundles| {
-            let own = bundles.destinations.get(task).map(|own| own.lane as usize);
-            let inboxes = bundles.inboxes.values();
-            inboxes.filter_map(move |inbox| inbox.lanes().get(own?))
-        });
-        single.chain(bundled).cloned().collect()
+        let AllLanes { senders, lanes, bundles, .. } = self.all();
+        let mut to_task = Vec::new();
+        for from in 0..*senders as u32 {
+            if let Some(lane) = lanes.get((from, task as u32)) {
+                to_task.push(Arc::clone(lane));
+            }
+        }
+        if let Some(Bundles { inboxes, destinations, .. }) = bundles {
+            let own = destinations.get(task).map_or(usize::MAX, |own| own.lane as usize);
+            for inbox in &inboxes.values {
+                if let Some(lane) = inbox.lanes().get(own) {
+                    to_task.push(Arc::clone(lane));
+                }
+            }
+        }
+        to_task
+    }
+
+    /// The receiving ends of the lanes of several edges that lead to the same stage.
+    pub(crate) fn all_lanes_to(edges: &[Self], task: usize) -> Vec<SharedLane<I, T>> {
+        let mut lanes = Vec::new();
+        for edge in edges {
+            lanes.append(&mut edge.lanes_to(task));
+        }
+        lanes
     }
 
     /// The number of bundles to other hosts.
     #[cfg(test)]
     pub(super) fn outgoing(&self) -> usize {
-        self.all().bundles.as_ref().map_or(0, |bundles| bundles.outgoing.len())
+        self.all().bundles.as_ref().map_or(0, |bundles| bundles.outgoing.keys.len())
     }
 
     /// Takes a frame of a task that is not bundled, or about a bundle.
@@ -290,12 +358,12 @@ impl<I: Portable + ?Sized, T: Time> Edge<I, T> {
             Ends::ALL => {
                 let bundles = bundles.as_ref().ok_or_else(not_its_own)?;
                 if frame.is_of_sender() {
-                    let inbox = bundles.inboxes.get(&host).ok_or_else(not_its_own)?;
+                    let inbox = bundles.inboxes.get(host).ok_or_else(not_its_own)?;
                     return inbox.take(ends.from, frame);
                 }
-                bundles.outgoing.get(&(ends.from, host))
+                bundles.outgoing.get((ends.from, host))
             }
-            to => lanes.get(&(ends.from, to)),
+            to => lanes.get((ends.from, to)),
         };
         // From whom a frame for a lane may come follows from the plan.
         let may_send = |far: &&Far| far.link.to() == host && far.sends != frame.is_of_sender();

@@ -487,18 +487,24 @@ impl<B> Lane<B> {
         }
         state.open = Open::NextRound;
         state.sender_waits = false;
-        let (kept, dropped): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut state.queue)
-            .into_iter()
-            .partition(|(message, _)| matches!(message, Message::Event(_)));
-        let bytes = dropped.iter().map(|(_, bytes)| bytes).sum::<usize>();
-        let frames = dropped.iter().map(|(message, _)| match message {
-            Message::Encoded(frame) | Message::Compressed(frame) | Message::Section(_, frame) => {
-                frame.len()
+        let mut dropped = VecDeque::new();
+        let (mut bytes, mut frames) = (0, 0);
+        for _ in 0..state.queue.len() {
+            let Some((message, credit)) = state.queue.pop_front() else { break };
+            match &message {
+                Message::Event(_) => {
+                    state.queue.push_back((message, credit));
+                    continue;
+                }
+                Message::Encoded(frame)
+                | Message::Compressed(frame)
+                | Message::Section(_, frame) => frames += frame.len(),
+                Message::Batch(_) | Message::SentAt(_) => {}
             }
-            Message::Batch(_) | Message::SentAt(_) | Message::Event(_) => 0,
-        });
-        state.used -= if self.far.is_some() { frames.sum() } else { bytes };
-        state.queue = kept;
+            bytes += credit;
+            dropped.push_back((message, credit));
+        }
+        state.used -= if self.far.is_some() { frames } else { bytes };
         self.queued.store(state.queue.len(), Ordering::Release);
         self.closed.store(true, Ordering::Release);
         if let Some(far) = &self.far {

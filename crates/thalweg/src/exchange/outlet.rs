@@ -106,6 +106,13 @@ pub(crate) struct Destination {
     pub(super) task: u32,
 }
 
+impl Destination {
+    /// The most tasks that a host has.
+    fn tasks(all: &[Self]) -> usize {
+        all.iter().map(|to| to.task as usize + 1).max().unwrap_or(0)
+    }
+}
+
 impl<I: Portable + ?Sized, T: Time> Bundles<I, T> {
     /// Fits the records of a batch of a bundle to their size: so many were so large.
     fn fit(&mut self, records: usize, bytes: usize, heavy: usize) {
@@ -172,35 +179,40 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         op: Op,
         edge: usize,
         settings: LaneSettings,
-        lanes: impl Iterator<Item = Arc<Lane<RecordBatch<I, T>>>>,
+        to: Vec<Arc<Lane<RecordBatch<I, T>>>>,
         destinations: Option<Arc<[Destination]>>,
     ) -> Self {
-        let mut lanes: Vec<_> = lanes
-            .map(|lane| Sending {
+        let (mut lanes, mut far) = (Vec::with_capacity(to.len()), 0);
+        for lane in to {
+            let is_far = lane.far().is_some();
+            far += usize::from(is_far);
+            lanes.push(Sending {
                 open: RecordBatch::default(),
                 heap: 0,
-                owning: if lane.far().is_some() { OWNING } else { usize::MAX },
-                frame: lane.far().map(|_| Box::default()),
+                owning: if is_far { OWNING } else { usize::MAX },
+                frame: is_far.then(Box::default),
                 lane,
                 credit: Credit::Left,
-            })
-            .collect();
-        let far = lanes.iter().filter(|to| to.frame.is_some()).count();
+            });
+        }
         let compressor = settings.compress_from.filter(|_| far > 0);
         let receivers =
             destinations.as_ref().map_or(lanes.len(), |destinations| destinations.len());
         let lanes = match destinations {
             None => Sendings { single: lanes, bundles: None },
             Some(destinations) => {
-                let tasks = destinations.iter().map(|to| to.task as usize + 1).max().unwrap_or(0);
+                let tasks = Destination::tasks(&destinations);
                 let fuller = match settings.batch {
                     BatchMode::Single => 1,
                     _ => tasks.clamp(1, FULLER),
                 };
-                for bundle in lanes.iter_mut().filter(|to| to.frame.is_some()) {
-                    bundle.owning *= fuller;
+                for lane in &mut lanes {
+                    if lane.frame.is_some() {
+                        lane.owning *= fuller;
+                    }
                 }
-                let by_task = (0..tasks).map(|_| RecordBatch::default()).collect();
+                let mut by_task = Vec::new();
+                by_task.resize_with(tasks, RecordBatch::default);
                 let most = (settings.batch.size() * fuller).min(LARGEST_BATCH);
                 let bundles = Bundles { lanes, destinations, by_task, size: most, most };
                 let bundles = Some(Box::new(bundles));

@@ -56,7 +56,7 @@ impl<I: Portable + ?Sized, T: Time> Chain for Received<I, T> {
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        let lanes = self.edges.iter().flat_map(|edge| edge.lanes_to(cx.task));
-        Ok(Inlet::new(cx.op(self.op), lanes.collect(), next))
+        let lanes = Edge::all_lanes_to(&self.edges, cx.task);
+        Ok(Inlet::new(cx.op(self.op), lanes, next))
     }
 }

@@ -382,7 +382,7 @@ impl Environment {
                 builder.batch_modes.get(&from).copied().unwrap_or(self.runtime.config.batch);
             let connect = move |settings, from: TasksOf<'_>, to: TasksOf<'_>, links: &Links| {
                 let linked = linked(strategy, from.wakers.len(), to.wakers.len());
-                lanes.connect(settings, from, to, links, linked);
+                lanes.connect(settings, from, to, links, &linked);
             };
             let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
             builder.edge(in_plan, Box::new(connect));

@@ -48,7 +48,7 @@ impl Host {
             clock: Clock::simulated(),
         };
         let tasks = |end: usize| TasksOf { wakers: &wakers[end], hosts: &hosts[end] };
-        edge.connect(settings, tasks(0), tasks(1), &links, |_, _| true);
+        edge.connect(settings, tasks(0), tasks(1), &links, &|_, _| true);
         Self { edge, _links: links, memory }
     }
 

@@ -70,7 +70,7 @@ impl Three {
         };
         let op = Op::new(0, "test".into(), Depth(0), Arc::default());
         let all = [Arc::clone(&own), far(1), far(2)];
-        let lanes = Lanes::new(op, 0, settings, all.into_iter(), None);
+        let lanes = Lanes::new(op, 0, settings, all.into(), None);
         Self { network, clock, lanes, own, seen }
     }
 

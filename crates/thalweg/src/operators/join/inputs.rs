@@ -182,7 +182,7 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         chain: impl FnOnce(Self, usize) -> J,
     ) -> Stream<J> {
         let (stage, origin) = (self.stage, self.origin);
-        let op = self.env.build(|builder| builder.operator(stage, origin, details));
+        let op = self.env.builder().operator(stage, origin, details);
         let stream = self.begin(|inputs| chain(inputs, op));
         if let Some(fault) = fault {
             stream.refuse(Error::new(ErrorKind::Plan, fault));
@@ -236,8 +236,8 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
     where
         N: PushTwo<Hashed<(K, A)>, Hashed<(K, B)>, T>,
     {
-        let first = self.first.edge.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
-        let second = self.second.edge.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
+        let first = Edge::all_lanes_to(self.first.edge.as_slice(), cx.task);
+        let second = Edge::all_lanes_to(self.second.edge.as_slice(), cx.task);
         let ops = (cx.op(self.first.op), cx.op(self.second.op));
         let again =
             [self.first.from, self.second.from].map(|from| cx.comes_again(from, self.stage));
@@ -261,7 +261,7 @@ impl<K: Data, A: Data, T: Time> Input<K, A, T> {
             return Self { edge: None, op: 0, from, bounded, everywhere: false };
         };
         let receive = Origin { kind: "receive", ..origin };
-        let op = stream.build(|builder| builder.operator(to, receive, Details::none()));
+        let op = stream.builder().operator(to, receive, Details::none());
         Self { edge: Some(send(pairs, to, origin)), op, from, bounded, everywhere: false }
     }
 }
@@ -274,7 +274,7 @@ where
 {
     /// Sends each record to the task that owns its key, unless it is there already.
     fn by_key(self, to: usize, origin: Origin) -> Edge<Hashed<(K, A)>, C::Time> {
-        let tasks = self.stream.build(|builder| builder.plan.stages[to].tasks);
+        let tasks = self.stream.builder().plan.stages[to].tasks;
         if self.together && self.stream.tasks() == tasks {
             return self.stay(to, origin);
         }

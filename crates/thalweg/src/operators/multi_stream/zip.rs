@@ -116,7 +116,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         };
         let first = arrive(self, stage, origin, Some(strategy));
         let second = arrive(other, stage, origin, same.then_some(strategy));
-        let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
+        let op = env.builder().operator(stage, origin, Details::none());
         Stream { chain: Zipped { first, second, stage, op }, env, stage }
     }
 }
@@ -138,7 +138,7 @@ fn arrive<C: Chain<Item: Portable>>(
     let from = stream.stage;
     let Some(strategy) = strategy else { return Arriving { edges: Vec::new(), op: 0, from } };
     let receive = Origin { kind: "receive", ..origin };
-    let op = stream.build(|builder| builder.operator(to, receive, Details::none()));
+    let op = stream.builder().operator(to, receive, Details::none());
     let kind = if strategy == Strategy::Gather { "gather" } else { "forward" };
     let edge = stream.send_to(to, Origin { kind, ..origin }, strategy, |cx, op, edge| {
         edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(cx.task))
@@ -191,9 +191,8 @@ where
             unpaired: 0,
             next,
         };
-        let lanes = |edges: &[Edge<I, T>]| edges.iter().flat_map(|e| e.lanes_to(cx.task)).collect();
-        let first = lanes(&self.first.edges);
-        let second = self.second.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
+        let first = Edge::all_lanes_to(&self.first.edges, cx.task);
+        let second = Edge::all_lanes_to(&self.second.edges, cx.task);
         let ops = (cx.op(self.first.op), cx.op(self.second.op));
         let again =
             [self.first.from, self.second.from].map(|from| cx.comes_again(from, self.stage));

@@ -150,7 +150,7 @@ where
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        let lanes = self.edges.iter().flat_map(|edge| edge.lanes_to(cx.task));
+        let lanes = Edge::all_lanes_to(&self.edges, cx.task);
         // Once all records were emitted, those of the sorts are not needed.
         let saved = cx.state::<bool>(self.sort, "over", Redistribution::First).supersedes(VALUE);
         let mut over = false;
@@ -159,7 +159,7 @@ where
             Ok(())
         })?;
         let next = MergedPush { saved, over, next };
-        Ok(MergingInlet::new(cx.op(self.op), lanes.collect(), Arc::clone(&self.compare), next))
+        Ok(MergingInlet::new(cx.op(self.op), lanes, Arc::clone(&self.compare), next))
     }
 }
 

@@ -101,7 +101,7 @@ where
             next,
             types: PhantomData,
         };
-        let first = controls.edges.iter().flat_map(|edge| edge.lanes_to(cx.task)).collect();
+        let first = Edge::all_lanes_to(&controls.edges, cx.task);
         let ops = (cx.op(controls.op), cx.op(records.op));
         let again = [controls.from, records.from].map(|from| cx.comes_again(from, self.stage));
         Ok(PairInlet::new(ops, again.into(), first, records.edge.lanes_to(cx.task), push))
