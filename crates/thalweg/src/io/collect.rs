@@ -70,7 +70,10 @@ impl<C: Chain> Stream<C> {
         };
         let (stage, env) = (self.stage, self.env.clone());
         self.collect_parts(origin, slot, u64::MAX, finish);
-        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back; `to_channel` and `for_each` take records as they come"));
+        env.builder().require_bounded_end(
+            stage,
+            "it could never be handed back; `to_channel` and `for_each` take records as they come",
+        );
         output
     }
 
@@ -102,7 +105,10 @@ impl<C: Chain> Stream<C> {
         let one = self.gather(origin);
         let (stage, env) = (one.stage, one.env.clone());
         one.collect_parts(origin, slot, 1, finish);
-        env.build(|builder| builder.require_bounded_end(stage, "it could never be handed back; `to_channel` and `for_each` take records as they come"));
+        env.builder().require_bounded_end(
+            stage,
+            "it could never be handed back; `to_channel` and `for_each` take records as they come",
+        );
         output
     }
 }
@@ -157,8 +163,8 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             slot.begin();
             let to = match &to_each_host {
                 None => {
-                    let all = here.get_or_init(|| Gather::new(cx.tasks, Arc::clone(&slot), finish));
-                    Destination::Here(Vec::new(), Arc::clone(all))
+                    let all = Gather::once(&here, cx.tasks, &slot, finish);
+                    Destination::Here(Vec::new(), all)
                 }
                 Some(edge) => {
                     let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
@@ -184,9 +190,19 @@ struct Gather<O, R> {
 }
 
 impl<O: Send + 'static, R: Send + 'static> Gather<O, R> {
-    fn new(tasks: usize, slot: Arc<Slot<R>>, finish: Finish<O, R>) -> Arc<Self> {
-        let parts = Mutex::new((0..tasks).map(|_| Vec::new()).collect());
-        Arc::new(Self { parts, missing: AtomicUsize::new(tasks), slot, finish })
+    /// That of all tasks, which the first of them makes.
+    fn once(
+        all: &OnceLock<Arc<Self>>,
+        tasks: usize,
+        slot: &Arc<Slot<R>>,
+        finish: Finish<O, R>,
+    ) -> Arc<Self> {
+        let make = || {
+            let parts = Mutex::new((0..tasks).map(|_| Vec::new()).collect());
+            let missing = AtomicUsize::new(tasks);
+            Arc::new(Self { parts, missing, slot: Arc::clone(slot), finish })
+        };
+        Arc::clone(all.get_or_init(make))
     }
 
     fn add(self: &Arc<Self>, op: &Op, task: usize, part: Vec<O>) {

@@ -75,17 +75,11 @@ impl<F: Format> Parsing for Sourced<Records<F, Stop>> {
     fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Diverted<F>>, BadRecords) {
         let env = stream.env.clone();
         let bounded = stream.is_bounded();
-        let to = env
-            .build(|builder| builder.stage_after(&[stream.stage], Parallelism::Fixed(1), bounded));
+        let to = env.builder().stage_after(&[stream.stage], Parallelism::Fixed(1), bounded);
         let edge = env.link(stream.stage, to, Strategy::Gather);
-        let bad = env.build(|builder| {
-            let op = builder.operator(to, origin, Details::of("bad_records", true));
-            Stream {
-                env: env.clone(),
-                chain: Received { edges: vec![edge.clone()], op },
-                stage: to,
-            }
-        });
+        let op = env.builder().operator(to, origin, Details::of("bad_records", true));
+        let chain = Received { edges: vec![edge.clone()], op };
+        let bad = Stream { env: env.clone(), chain, stage: to };
         let good = Stream {
             chain: stream.chain.made_by(Records::diverting),
             env: stream.env,

@@ -132,6 +132,11 @@ impl Builder {
         stage
     }
 
+    /// The last operator of a stage, if it has any yet.
+    pub(crate) fn last_of(&self, stage: usize) -> Option<usize> {
+        self.plan.stages[stage].operators.last().copied()
+    }
+
     /// Appends an operator to a stage.
     pub(crate) fn operator(&mut self, stage: usize, origin: Origin, details: Details) -> usize {
         let id = self.plan.operators.len();

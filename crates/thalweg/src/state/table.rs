@@ -267,7 +267,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
                 keys.heap += K::slot_heap(&slot);
                 Entry { key: slot, value }
             },
-            |entry, keys| K::slot_hash(&entry.key, &keys.arena),
+            hash_of,
         );
         Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value }
     }
@@ -285,7 +285,7 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
                 keys.heap += K::slot_heap(&key);
                 Entry { key, value }
             },
-            |entry, keys| K::slot_hash(&entry.key, &keys.arena),
+            hash_of,
         );
     }
 
@@ -401,6 +401,11 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
     pub fn into_drain(self) -> Drain<K, A> {
         Drain { table: self, cursor: 0 }
     }
+}
+
+/// Not a closure: what grows a table would be compiled again for each place that adds keys.
+fn hash_of<K: Key + ?Sized, A>(entry: &Entry<K, A>, keys: &Keys<K>) -> u64 {
+    K::slot_hash(&entry.key, &keys.arena)
 }
 
 /// A table that is borrowed for a run of look-ups; from [`GroupTable::finder`].

@@ -8,17 +8,17 @@ use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
 use crate::checkpoint::{Checkpoints, PlanComparison, Store};
 use crate::config::{CheckpointConfig, Config, HostConfig};
-use crate::data::Portable;
+use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::{Edge, TasksOf};
 use crate::flow::{catch, discard};
 use crate::net::{HostId, Links, Part};
 use crate::plan::{
-    self, Builder, Details, Distribution, Origin, Parallelism, Plan, Strategy, TieKind, check,
-    compare, launch, linked, schema_of,
+    self, Builder, Details, Distribution, Origin, Parallelism, Plan, Scope, Strategy, TieKind,
+    check, compare, launch, linked, schema_of,
 };
 use crate::runtime::{Cluster, JobNumbers, Runtime, Threads, World};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Time;
 use std::path::Path;
 use std::sync::Arc;
@@ -172,10 +172,9 @@ impl Environment {
     /// The job described so far, as data. Numbers of tasks that are [set](Config::tasks) count as soon as the stages that
     /// all of them are for are described.
     pub fn plan(&self) -> Plan {
-        self.build(|builder| {
-            let settled = builder.settled(&self.config().tasks, &self.runtime.hosts);
-            settled.unwrap_or_else(|_| builder.plan.clone())
-        })
+        let builder = self.builder();
+        let settled = builder.settled(&self.config().tasks, &self.runtime.hosts);
+        settled.unwrap_or_else(|_| builder.plan.clone())
     }
 
     /// Runs the job described so far and returns when it is over. For what it counted, use [`start`](Self::start) and
@@ -350,8 +349,9 @@ impl Environment {
         Warnings::of(self.application.as_ref())
     }
 
-    pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {
-        edit(&mut lock(&self.builder))
+    /// The plan that is being built; no other part of the program can change it meanwhile.
+    pub(crate) fn builder(&self) -> MutexGuard<'_, Builder> {
+        lock(&self.builder)
     }
 
     /// Begins a stage with the records of these exchanges.
@@ -362,7 +362,7 @@ impl Environment {
         edges: Vec<Edge<I, T>>,
     ) -> Stream<Received<I, T>> {
         let receive = Origin { kind: "receive", ..origin };
-        let op = self.build(|builder| builder.operator(stage, receive, Details::none()));
+        let op = self.builder().operator(stage, receive, Details::none());
         Stream { env: self.clone(), chain: Received { edges, op }, stage }
     }
 
@@ -375,19 +375,17 @@ impl Environment {
     ) -> Edge<I, T> {
         let Distribution { strategy, key } = distribution.into();
         let (schema, timed) = (schema_of::<I>(), T::LAST.timestamp().is_some());
-        self.build(|builder| {
-            let edge = Edge::new(builder.plan.edges.len());
-            let lanes = edge.clone();
-            let batch =
-                builder.batch_modes.get(&from).copied().unwrap_or(self.runtime.config.batch);
-            let connect = move |settings, from: TasksOf<'_>, to: TasksOf<'_>, links: &Links| {
-                let linked = linked(strategy, from.wakers.len(), to.wakers.len());
-                lanes.connect(settings, from, to, links, &linked);
-            };
-            let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
-            builder.edge(in_plan, Box::new(connect));
-            edge
-        })
+        let mut builder = self.builder();
+        let edge = Edge::new(builder.plan.edges.len());
+        let lanes = edge.clone();
+        let batch = builder.batch_modes.get(&from).copied().unwrap_or(self.runtime.config.batch);
+        let connect = move |settings, from: TasksOf<'_>, to: TasksOf<'_>, links: &Links| {
+            let linked = linked(strategy, from.wakers.len(), to.wakers.len());
+            lanes.connect(settings, from, to, links, &linked);
+        };
+        let in_plan = plan::Edge { from, to, strategy, schema, key, timed, batch };
+        builder.edge(in_plan, Box::new(connect));
+        edge
     }
 
     /// A stage with a task on each of these hosts, to which every task of the stage `from` broadcasts: the edge, and what
@@ -398,7 +396,7 @@ impl Environment {
         from: usize,
         origin: Origin,
     ) -> (Edge<I, T>, Stream<Received<I, T>>) {
-        let to = self.build(|builder| builder.stage_on_each_host(from, hosts));
+        let to = self.builder().stage_on_each_host(from, hosts);
         let edge = self.link(from, to, Strategy::Broadcast);
         let received = self.receive(to, origin, vec![edge.clone()]);
         (edge, received)
@@ -417,11 +415,9 @@ impl Environment {
         if !same {
             self.refuse_with(other, origin);
         }
-        self.build(|builder| {
-            // The other stage is in no plan of this environment.
-            let before = if same { &before[..] } else { &before[..1] };
-            builder.stage_after(before, parallelism, bounded)
-        })
+        // The other stage is in no plan of this environment.
+        let before = if same { &before[..] } else { &before[..1] };
+        self.builder().stage_after(before, parallelism, bounded)
     }
 
     /// Refuses the jobs of both environments, whichever is run, because an operator has streams of both.
@@ -429,7 +425,7 @@ impl Environment {
         for env in [self, other] {
             let what = "its streams belong to different environments, and a job is of one";
             let error = Error::new(ErrorKind::Plan, what).in_operator(origin.label());
-            env.build(|builder| builder.errors.push(error));
+            env.builder().errors.push(error);
         }
     }
 
@@ -457,11 +453,36 @@ impl Environment {
 
     /// Declares a tie between the tasks of the last operator of a stage.
     pub(crate) fn tie_last(&self, stage: usize, kind: TieKind) {
-        self.build(|builder| {
-            if let Some(&op) = builder.plan.stages[stage].operators.last() {
-                builder.tie(kind, &[op]);
-            }
-        });
+        let mut builder = self.builder();
+        if let Some(op) = builder.last_of(stage) {
+            builder.tie(kind, &[op]);
+        }
+    }
+
+    /// Declares a state of the last operator of a stage.
+    pub(crate) fn state_of_last(&self, stage: usize, scope: Scope, schema: Schema) {
+        let mut builder = self.builder();
+        if let Some(op) = builder.last_of(stage) {
+            builder.state(op, scope, schema);
+        }
+    }
+
+    /// Makes the job fail at its start if the input of the last operator of a stage does not end by itself.
+    pub(crate) fn require_bounded_last(&self, stage: usize, why: &str) {
+        let mut builder = self.builder();
+        if let Some(op) = builder.last_of(stage) {
+            builder.require_bounded(op, why);
+        }
+    }
+
+    /// Makes the job fail at its start with this error of the last operator of a stage.
+    pub(crate) fn refuse_last(&self, stage: usize, error: Error) {
+        let mut builder = self.builder();
+        let error = match builder.last_of(stage) {
+            Some(op) => error.in_operator(builder.plan.operators[op].label()),
+            None => error,
+        };
+        builder.errors.push(error);
     }
 
     /// Calls `open` for the last tie when the job is launched, on every host and before tasks are made. For ties of which
@@ -469,12 +490,11 @@ impl Environment {
     ///
     /// [`TaskContext::tie`]: crate::plan::TaskContext::tie
     pub(crate) fn open_last_tie(&self, open: impl FnOnce(&Links, Part) + Send + 'static) {
-        self.build(|builder| {
-            if let Some(tie) = builder.plan.ties.last() {
-                let part = tie.part();
-                builder.openers.push(Box::new(move |links| open(links, part)));
-            }
-        });
+        let mut builder = self.builder();
+        if let Some(tie) = builder.plan.ties.last() {
+            let part = tie.part();
+            builder.openers.push(Box::new(move |links| open(links, part)));
+        }
     }
 
     /// The number of this host.

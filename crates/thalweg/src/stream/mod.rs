@@ -35,6 +35,7 @@ use crate::flow::{NullSink, Push, Task};
 use crate::plan::{
     Builder, Details, Distribution, Origin, Parallelism, Scope, Strategy, TaskContext, TieKind,
 };
+use crate::sync::MutexGuard;
 
 /// Records that flow through a job, one after the other, in several tasks in parallel.
 ///
@@ -70,15 +71,16 @@ type NewSideOutput<I, T> = (Edge<I, T>, Stream<Received<I, T>>);
 impl<C: Chain> Stream<C> {
     /// The number of tasks that the current stage has, unless another one is set.
     pub(crate) fn tasks(&self) -> usize {
-        self.build(|builder| builder.plan.stages[self.stage].tasks)
+        self.builder().plan.stages[self.stage].tasks
     }
 
     pub(crate) fn is_bounded(&self) -> bool {
-        self.build(|builder| builder.plan.stages[self.stage].bounded)
+        self.builder().plan.stages[self.stage].bounded
     }
 
-    pub(crate) fn build<R>(&self, edit: impl FnOnce(&mut Builder) -> R) -> R {
-        self.env.build(edit)
+    /// The plan that is being built.
+    pub(crate) fn builder(&self) -> MutexGuard<'_, Builder> {
+        self.env.builder()
     }
 
     /// Adds an operator to the current stage: `wrap` makes its chain from the one before it and the
@@ -98,18 +100,13 @@ impl<C: Chain> Stream<C> {
         details: Details,
         wrap: impl FnOnce(C, usize) -> D,
     ) -> Stream<D> {
-        let op = self.build(|builder| builder.operator(self.stage, origin, details));
+        let op = self.builder().operator(self.stage, origin, details);
         Stream { chain: wrap(self.chain, op), env: self.env, stage: self.stage }
     }
 
     /// Declares the state, of type `S`, that the last operator keeps across records.
     pub(crate) fn with_state<S: Data>(self, scope: Scope) -> Self {
-        let schema = S::schema();
-        self.build(|builder| {
-            if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
-                builder.state(op, scope, schema);
-            }
-        });
+        self.env.state_of_last(self.stage, scope, S::schema());
         self
     }
 
@@ -121,30 +118,19 @@ impl<C: Chain> Stream<C> {
 
     /// Keeps the number of tasks of this stream from being set; the reason is for messages, which name the last operator.
     pub(crate) fn with_fixed_tasks(self, why: &'static str) -> Self {
-        self.build(|builder| builder.fix_tasks(self.stage, why));
+        self.builder().fix_tasks(self.stage, why);
         self
     }
 
     /// Makes the job fail at its start if this stream does not end by itself.
     pub(crate) fn bounded_for(self, why: &str) -> Self {
-        self.build(|builder| {
-            if let Some(&op) = builder.plan.stages[self.stage].operators.last() {
-                builder.require_bounded(op, why);
-            }
-        });
+        self.env.require_bounded_last(self.stage, why);
         self
     }
 
     /// Makes the job fail at its start with this error, attributed to the last operator.
     pub(crate) fn refuse(&self, error: crate::Error) {
-        self.build(|builder| {
-            let last = builder.plan.stages[self.stage].operators.last();
-            let error = match last {
-                Some(&op) => error.in_operator(builder.plan.operators[op].label()),
-                None => error,
-            };
-            builder.errors.push(error);
-        });
+        self.env.refuse_last(self.stage, error);
     }
 
     /// Ends the stage: `end` makes the last operator of each task.
@@ -156,13 +142,13 @@ impl<C: Chain> Stream<C> {
     ) where
         N: Push<C::Item, C::Time> + 'static,
     {
-        let op = self.build(|builder| builder.operator(self.stage, origin, details));
+        let op = self.builder().operator(self.stage, origin, details);
         let chain = self.chain;
         let factory = move |cx: &TaskContext<'_>| {
             let task = chain.attach(cx, end(cx, op)?)?;
             Ok(Box::new(task) as Box<dyn Task>)
         };
-        self.env.build(|builder| builder.close(self.stage, Box::new(factory)));
+        self.env.builder().close(self.stage, Box::new(factory));
     }
 
     /// Ends the stage with an exchange and begins the next one in this parallelism; `end` makes the
@@ -180,7 +166,7 @@ impl<C: Chain> Stream<C> {
     {
         let env = self.env.clone();
         let bounded = self.is_bounded();
-        let stage = env.build(|builder| builder.stage_after(&[self.stage], parallelism, bounded));
+        let stage = env.builder().stage_after(&[self.stage], parallelism, bounded);
         let edge = self.send_to(stage, origin, distribution, end);
         env.receive(stage, origin, vec![edge])
     }
@@ -192,7 +178,7 @@ impl<C: Chain> Stream<C> {
         origin: Origin,
     ) -> NewSideOutput<I, C::Time> {
         let (parallelism, bounded) = (Parallelism::Free(self.tasks()), self.is_bounded());
-        let to = self.build(|builder| builder.stage_after(&[self.stage], parallelism, bounded));
+        let to = self.builder().stage_after(&[self.stage], parallelism, bounded);
         let edge = self.env.link(self.stage, to, Strategy::Forward);
         let second = self.env.receive(to, origin, vec![edge.clone()]);
         (edge, second)
@@ -206,7 +192,7 @@ impl<C: Chain> Stream<C> {
         let chain = self.chain.clone();
         let drop =
             move |cx: &TaskContext<'_>| Ok(Box::new(chain.attach(cx, NullSink)?) as Box<dyn Task>);
-        self.build(|builder| builder.close_if_unconsumed(self.stage, Box::new(drop)));
+        self.builder().close_if_unconsumed(self.stage, Box::new(drop));
         self
     }
 
@@ -241,14 +227,14 @@ impl<C: Chain> Stream<C> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn batch_mode(self, mode: BatchMode) -> Self {
-        self.build(|builder| builder.batch_modes.insert(self.stage, mode));
+        self.builder().batch_modes.insert(self.stage, mode);
         self
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
     /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
     pub fn name(self, name: impl Into<String>) -> Self {
-        self.build(|builder| builder.name(self.stage, name.into()));
+        self.builder().name(self.stage, name.into());
         self
     }
 }

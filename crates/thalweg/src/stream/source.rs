@@ -104,10 +104,10 @@ impl Environment {
         bounded: bool,
         factory: F,
     ) -> Stream<Sourced<F>> {
-        let (stage, op) = self.build(|builder| {
-            let stage = builder.stage(parallelism, bounded);
-            (stage, builder.operator(stage, origin, details))
-        });
+        let mut builder = self.builder();
+        let stage = builder.stage(parallelism, bounded);
+        let op = builder.operator(stage, origin, details);
+        drop(builder);
         Stream { env: self.clone(), chain: Sourced { factory, op }, stage }
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use smallvec::SmallVec;
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 macro_rules! integers {
     ($($type:ty, $schema:ident, $word:expr, |$value:ident| $hash:expr;)*) => {$(
@@ -514,19 +515,26 @@ fn encode_sorted<T>(
     out: &mut Vec<u8>,
 ) {
     write_varint(entries.len() as u64, out);
-    let mut keys = Vec::new();
-    let mut places: Vec<_> = entries
-        .map(|entry| {
-            let start = keys.len();
-            encode_key(&entry, &mut keys);
-            (start..keys.len(), entry)
-        })
-        .collect();
-    places.sort_unstable_by(|(a, _), (b, _)| keys[a.clone()].cmp(&keys[b.clone()]));
-    for (range, entry) in places {
-        out.extend_from_slice(&keys[range]);
-        encode_value(&entry, out);
+    let (mut keys, mut all) = (Vec::new(), Vec::with_capacity(entries.len()));
+    let mut ends = Vec::with_capacity(entries.len());
+    for entry in entries {
+        encode_key(&entry, &mut keys);
+        ends.push(keys.len());
+        all.push(entry);
     }
+    for (range, at) in in_order(&keys, &ends) {
+        out.extend_from_slice(&keys[range]);
+        encode_value(&all[at], out);
+    }
+}
+
+/// Where each key is, and its number, in the order of the keys. The end of each key is the beginning of the next.
+fn in_order(keys: &[u8], ends: &[usize]) -> Vec<(Range<usize>, usize)> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let mut places: Vec<_> =
+        starts.zip(ends).enumerate().map(|(at, (start, end))| (start..*end, at)).collect();
+    places.sort_unstable_by(|(a, _), (b, _)| keys[a.clone()].cmp(&keys[b.clone()]));
+    places
 }
 
 /// Decodes entries one by one; refuses entries that are out of order or duplicated.

@@ -78,12 +78,12 @@ impl Graph {
     #[inline]
     #[track_caller]
     pub fn attach(&self, env: &Environment) -> Result<Attached> {
-        env.build(|builder| builder.blocks = true);
+        env.builder().blocks = true;
         let checked = self.check()?;
         let mut streams: Vec<Option<Stream<Blocks>>> = Vec::new();
         let mut attached = Attached::default();
         for step in &checked.steps {
-            let edges = env.build(|builder| builder.plan.edges.len());
+            let edges = env.builder().plan.edges.len();
             let stream = match step.input {
                 None => Some(source(env, step)),
                 Some(input) => {
@@ -94,7 +94,7 @@ impl Graph {
                     follow(stream, step, &mut attached)
                 }
             };
-            env.build(|builder| builder.name_columns(edges, &schema(&step.schema)));
+            env.builder().name_columns(edges, &schema(&step.schema));
             streams.push(stream);
         }
         Ok(attached)
@@ -169,7 +169,7 @@ fn follow(stream: Stream<Blocks>, step: &Step, attached: &mut Attached) -> Optio
         Work::Collect => {
             let (env, stage) = (stream.env.clone(), stream.stage);
             attached.add(step, stream.collect());
-            env.build(|builder| builder.name(stage, name.to_owned()));
+            env.builder().name(stage, name.to_owned());
             return None;
         }
         Work::WriteJsonLines(path) => {

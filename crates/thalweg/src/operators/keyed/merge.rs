@@ -49,7 +49,7 @@ where
         // owns the same keys. Where it is set, it is set for both.
         let merged = self.unkey().merge(other.unkey());
         if <P as Placed>::Merged::<Q>::IS_PARTITIONED {
-            merged.build(|builder| builder.set_merged(merged.stage, false));
+            merged.builder().set_merged(merged.stage, false);
         }
         KeyedStream::new(merged, FirstOf)
     }

@@ -327,7 +327,7 @@ where
                 "its result is known only at the end; `window(…)` has results before the end",
             );
         let table = grouped.chain.op;
-        grouped.build(|builder| builder.tie(TieKind::Hints, &[combiner, table]));
+        grouped.builder().tie(TieKind::Hints, &[combiner, table]);
         grouped
     }
 }

@@ -98,7 +98,7 @@ where
             let finish = FoldAndFeed { fold: Arc::clone(&fold), feed: feed(cx, op)? };
             TailPush::new(cx, op, &meeting, finish)
         });
-        env.build(|builder| tie_tail(builder, head, stage));
+        tie_tail(&mut env.builder(), head, stage);
         (outcome, rest)
     }
 

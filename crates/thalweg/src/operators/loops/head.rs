@@ -94,10 +94,10 @@ impl<C: Chain> Stream<C> {
         M: Fn(&TaskContext<'_>, usize) -> Result<(X, X::Left)> + Send + 'static,
     {
         let (env, from, bounded) = (self.env.clone(), self.stage, self.is_bounded());
-        let to = env.build(|builder| builder.stage_after(&[from], Parallelism::Fixed(1), bounded));
+        let to = env.builder().stage_after(&[from], Parallelism::Fixed(1), bounded);
         let edge: Edge<Outcome<S>, C::Time> = env.link(from, to, Strategy::Gather);
         let outcome = env.receive(to, origin, vec![edge.clone()]).need_not_be_taken();
-        let depth = Depth(env.build(|builder| builder.plan.stages[from].loops) + 1);
+        let depth = Depth(env.builder().plan.stages[from].loops + 1);
         let head = self
             .then_described(origin, Details::of("rounds", rounds), |prev, op| {
                 let control = Arc::new(Control::new(op, depth, state, rounds, needs));
@@ -110,10 +110,10 @@ impl<C: Chain> Stream<C> {
             head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));
         }
         let control = Arc::clone(&head.chain.control);
-        env.build(|builder| {
-            builder.plan.stages[from].loops += 1;
-            builder.open_loops.push(control.head);
-        });
+        let mut builder = env.builder();
+        builder.plan.stages[from].loops += 1;
+        builder.open_loops.push(control.head);
+        drop(builder);
         (head, control, outcome)
     }
 }

@@ -144,7 +144,7 @@ where
         body.close(origin, Details::of("tail", true), move |cx, op| {
             TailPush::new(cx, op, &meeting, Fold(Arc::clone(&local)))
         });
-        env.build(|builder| tie_tail(builder, head, stage));
+        tie_tail(&mut env.builder(), head, stage);
         outcome
     }
 

@@ -65,7 +65,7 @@ impl<C: Chain<Item: Covariant>> Stream<C> {
             let what = "on several hosts, the state of a loop can only be read in the loop's body";
             with.refuse(Error::new(ErrorKind::Plan, what));
         }
-        with.build(|builder| tie_reader(builder, head, with.stage));
+        tie_reader(&mut with.builder(), head, with.stage);
         with
     }
 }

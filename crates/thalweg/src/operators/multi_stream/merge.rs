@@ -42,7 +42,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let bounded = self.is_bounded() && other.is_bounded();
         let before = [self.stage, other.stage];
         let to = env.stage_of_both(&other.env, origin, before, Parallelism::Free(tasks), bounded);
-        env.build(|builder| builder.set_merged(to, true));
+        env.builder().set_merged(to, true);
         if !env.is_same(&other.env) {
             // The job is refused; the other stream's stage is not in this plan.
             return env.receive(to, origin, Vec::new());
@@ -92,11 +92,10 @@ impl Environment {
         if let Some(other) = others.first() {
             self.refuse_with(&other.env, origin);
         }
-        let to = self.build(|builder| {
-            let to = builder.stage_after(&before, Parallelism::Free(tasks), bounded);
-            builder.set_merged(to, true);
-            to
-        });
+        let mut builder = self.builder();
+        let to = builder.stage_after(&before, Parallelism::Free(tasks), bounded);
+        builder.set_merged(to, true);
+        drop(builder);
         let edges = here.into_iter().map(|stream| hand_over(stream, to, origin)).collect();
         self.receive(to, origin, edges)
     }

@@ -73,7 +73,7 @@ impl<C: Chain<Item: Portable>, P> Route<C, P> {
         let (env, from) = (stream.env.clone(), stream.stage);
         let (parallelism, bounded) = (Parallelism::Free(stream.tasks()), stream.is_bounded());
         let branch = || {
-            let to = env.build(|builder| builder.stage_after(&[from], parallelism, bounded));
+            let to = env.builder().stage_after(&[from], parallelism, bounded);
             (to, env.link(from, to, Strategy::Forward))
         };
         let branches: Vec<_> = (0..=P::COUNT).map(|_| branch()).collect();

@@ -34,8 +34,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let origin = Origin::here("split");
         let (env, from) = (self.env.clone(), self.stage);
         let (parallelism, bounded) = (Parallelism::Free(self.tasks()), self.is_bounded());
-        let stages = [(); N]
-            .map(|()| env.build(|builder| builder.stage_after(&[from], parallelism, bounded)));
+        let stages = [(); N].map(|()| env.builder().stage_after(&[from], parallelism, bounded));
         let edges = stages.map(|to| env.link(from, to, Strategy::Forward));
         let ends = edges.clone();
         self.close(origin, Details::none(), move |cx, op| {

@@ -48,7 +48,7 @@ impl<C: Chain> Stream<C> {
         let origin = Origin::here("side_output_each");
         let (env, from) = (self.env.clone(), self.stage);
         let (parallelism, bounded) = (Parallelism::Free(self.tasks()), self.is_bounded());
-        let to = env.build(|builder| builder.stage_after(&[from], parallelism, bounded));
+        let to = env.builder().stage_after(&[from], parallelism, bounded);
         let edge = env.link(from, to, Strategy::Forward);
         let side = env.receive(to, origin, vec![edge.clone()]);
         let visitor = Arc::new(visitor);

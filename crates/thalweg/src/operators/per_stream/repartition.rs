@@ -93,7 +93,7 @@ impl<C: Chain> Stream<C> {
             let route = Random::seeded(seed ^ (cx.task as u64).wrapping_mul(0xa076_1d64_78bd_642f));
             edge.outlet(cx.task, cx.op(op), route)
         });
-        env.build(|builder| builder.describe_end(stage, Details::of("seed", seed)));
+        env.builder().describe_end(stage, Details::of("seed", seed));
         received
     }
 

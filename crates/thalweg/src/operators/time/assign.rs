@@ -106,12 +106,10 @@ where
     where
         N: Push<C::Item, Timestamp> + 'static,
     {
-        let drift = self.drift.as_ref().map(|(most, drift)| {
-            Arc::clone(drift.get_or_init(|| Arc::new(Drift::new(*most, cx.tasks))))
-        });
-        if let Some(drift) = &drift {
-            drift.join(cx, self.op)?;
-        }
+        let drift = match &self.drift {
+            Some((most, drift)) => Some(Drift::of_task(drift, *most, cx, self.op)?),
+            None => None,
+        };
         cx.partitions.expect_watermarks();
         let (saved, before) = SavedWatermark::new(cx, self.op)?;
         let push = AssignPush {

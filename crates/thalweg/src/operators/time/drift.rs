@@ -49,7 +49,7 @@ struct Progress {
 
 impl Drift {
     /// Creates the progress of `tasks` tasks, none of which may be further ahead of the last than `most`.
-    pub(super) fn new(most: Duration, tasks: usize) -> Self {
+    fn new(most: Duration, tasks: usize) -> Self {
         let progress = |_| Progress {
             at: AtomicI64::new(i64::MIN),
             waits: AtomicBool::new(false),
@@ -59,8 +59,20 @@ impl Drift {
         Self { most: micros(most), tasks, others: OnceLock::new() }
     }
 
+    /// That of an operator, which its first task creates, with this task.
+    pub(super) fn of_task(
+        all: &OnceLock<Arc<Self>>,
+        most: Duration,
+        cx: &TaskContext<'_>,
+        op: usize,
+    ) -> Result<Arc<Self>> {
+        let drift = all.get_or_init(|| Arc::new(Self::new(most, cx.tasks)));
+        drift.join(cx, op)?;
+        Ok(Arc::clone(drift))
+    }
+
     /// Registers the waker of a task of this operator, and with the first task the other hosts.
-    pub(super) fn join(self: &Arc<Self>, cx: &TaskContext<'_>, op: usize) -> Result<()> {
+    fn join(self: &Arc<Self>, cx: &TaskContext<'_>, op: usize) -> Result<()> {
         *lock(&self.tasks[cx.task].waker) = Some(cx.waker.clone());
         let me = cx.links.hosts().me();
         if self.others.get().is_none() && cx.hosts.iter().any(|host| *host != me) {

@@ -212,7 +212,7 @@ where
         };
         let receive = |kind| {
             let origin = Origin { kind, ..origin };
-            env.build(|builder| builder.operator(stage, origin, Details::none()))
+            env.builder().operator(stage, origin, Details::none())
         };
         // A control stream of another environment is not in this plan, and the job is refused.
         let controls = match same {
@@ -232,7 +232,7 @@ where
         let from = stream.stage;
         let op = receive("receive");
         let records = Records { edge: send(stream, stage), op, from, hash };
-        let op = env.build(|builder| builder.operator(stage, origin, Details::none()));
+        let op = env.builder().operator(stage, origin, Details::none());
         let (init, update, copies) = (Arc::new(init), Arc::new(update), Arc::default());
         let chain = Connected { controls, records, stage, op, order, init, update, copies };
         let connected = Stream { chain, env, stage }.with_state::<S>(Scope::Task);

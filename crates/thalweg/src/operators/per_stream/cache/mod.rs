@@ -122,10 +122,10 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
                 all.close(origin, Details::none(), move |cx, op| Ok(here.noted(cx, op)));
             }
         }
-        env.build(|builder| {
-            builder.require_bounded_end(stage, "it would never be complete");
-            builder.fix_tasks(stage, "later jobs read the cache in as many");
-        });
+        let mut builder = env.builder();
+        builder.require_bounded_end(stage, "it would never be complete");
+        builder.fix_tasks(stage, "later jobs read the cache in as many");
+        drop(builder);
         cached
     }
 }
