@@ -487,7 +487,7 @@ mod tests {
                 .shuffle()
                 .for_each(drop);
             let job = env.start()?;
-            (0..8).try_for_each(|_| job.barrier())?;
+            (0..3).try_for_each(|_| job.barrier())?;
             job.drain();
             job.wait()?;
             Ok(())

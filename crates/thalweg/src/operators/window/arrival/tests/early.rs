@@ -469,7 +469,7 @@ fn complete_windows_are_not_changed_by_early_results() {
 fn early_results_are_not_late() {
     for early in [Early::interval(Duration::from_nanos(1)), Early::every(3)] {
         every(|env| {
-            let n = 3_000i64;
+            let n = 1_500i64;
             let timed = || {
                 env.iter(0..n)
                     .batch_mode(BatchMode::Single)

@@ -284,12 +284,12 @@ proptest! {
 fn windows_that_fire_are_not_changed_by_early_results() {
     let early = Early::interval(Duration::from_nanos(1));
     every(|env| {
-        let n = 20_000i64;
+        let n = 10_000i64;
         let all = env
             .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
             .batch_mode(BatchMode::Single)
             .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
-        let calendar = ((0..=20).map(|day| day * 1_000).collect(), 1);
+        let calendar = ((0..=10).map(|day| day * 1_000).collect(), 1);
         let window = of_calendar(&calendar).early(early);
         let [results, again] = all.group_by(|n| n % 500).window(window).count().unkey().split();
         let (moments, late) = again
@@ -314,7 +314,7 @@ fn windows_that_fire_are_not_changed_by_early_results() {
             assert_eq!(pane.timing, Timing::OnTime);
             last.push((*key, pane.bounds, pane.value));
         }
-        let expected = (0..500).flat_map(|key| (0..20).map(move |day| (key, day, 2)));
+        let expected = (0..500).flat_map(|key| (0..10).map(move |day| (key, day, 2)));
         assert!(last.into_iter().eq(expected));
         Ok(())
     });
