@@ -1,6 +1,8 @@
 //! A source and a sink of another crate, by the public interface alone: a log in memory with partitions, to which writers append
 //! while jobs read it, and a table that takes batches of rows.
 
+#[path = "connector/at_once.rs"]
+mod at_once;
 #[path = "connector/panics.rs"]
 mod panics;
 
@@ -394,9 +396,9 @@ impl Sink for Table {
     }
 
     fn commit(&self, batch: &u64) -> Result<()> {
-        let left = self.commits_until_failure.load(Ordering::Relaxed);
-        self.commits_until_failure.store(left.saturating_sub(1), Ordering::Relaxed);
-        if left == 1 {
+        let one_less = |left: usize| left.checked_sub(1);
+        let counted = &self.commits_until_failure;
+        if counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less) == Ok(1) {
             return Err(Error::new(ErrorKind::Io, "the table is locked"));
         }
         let mut taken = self.taken.lock().unwrap();

@@ -17,7 +17,7 @@ use crate::flow::catch;
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
 use crate::runtime::{SaveOrder, ToSave};
-use crate::sync::{Mutex, lock, spawn};
+use crate::sync::{Mutex, join_all, lock, spawn};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -26,6 +26,9 @@ use std::time::Duration;
 
 /// How often the thread looks at the job's clock.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The most tasks whose commits are made at the same time.
+const COMMITS_AT_ONCE: usize = 16;
 
 /// A barrier is reported when it takes longer than so many intervals, and than this.
 const LATE_INTERVALS: u32 = 10;
@@ -342,12 +345,25 @@ impl Checkpointing {
     }
 }
 
-/// Commits what a checkpoint has that counts.
+/// Commits what a checkpoint has that counts: for several tasks at once, since each may wait for a system outside. After an error,
+/// no further one begins.
 fn commit(job: &RunningJob, commits: Vec<Aside>) {
-    for commit in commits {
-        if let Err(error) = catch(|| commit()).and_then(|committed| committed) {
-            job.launched().job.fail(error);
-            return;
+    let threads = commits.len().min(COMMITS_AT_ONCE);
+    let rest = Mutex::new(commits.into_iter());
+    let commit_rest = || {
+        loop {
+            let Some(commit) = lock(&rest).next() else { return };
+            if let Err(error) = catch(|| commit()).and_then(|committed| committed) {
+                drop(std::mem::take(&mut *lock(&rest)));
+                return job.launched().job.fail(error);
+            }
+        }
+    };
+    match threads {
+        0 | 1 => commit_rest(),
+        _ => {
+            let body = |_| Box::new(commit_rest) as Box<dyn FnOnce() + Send>;
+            join_all((0..threads).map(body).collect());
         }
     }
 }
