@@ -85,12 +85,14 @@ impl Entries {
         self.end_entry(begin);
     }
 
+    #[inline]
     fn begin_entry(&mut self, hash: u64) -> usize {
         let [low, high] = key_group(hash).to_le_bytes();
         self.bytes.extend_from_slice(&[low, high, LONG]);
         self.bytes.len()
     }
 
+    #[inline]
     fn end_entry(&mut self, begin: usize) {
         let length = self.bytes.len() - begin;
         match u8::try_from(length) {
