@@ -14,7 +14,7 @@ use crate::plan::{Details, Origin, Parallelism, TaskContext, TieKind};
 use crate::stream::{Chain, Environment, Produced, Source, SourceFactory, Stream};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::sync::Arc;
 
 /// Records that an iterator source pushes at most in one call.
@@ -267,7 +267,31 @@ impl<I: Iterator> Iterator for Run<'_, I> {
         *self.left -= 1;
         Some(item)
     }
+
+    /// By the iterator's own loop, which may be simpler than repeated calls: as of a `flat_map`.
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, I::Item) -> B>(self, start: B, mut f: F) -> B {
+        let Self { iter, left } = self;
+        if *left == 0 {
+            return start;
+        }
+        let folded = iter.try_fold(start, |folded, item| {
+            let folded = f(folded, item);
+            *left -= 1;
+            if *left == 0 { ControlFlow::Break(folded) } else { ControlFlow::Continue(folded) }
+        });
+        match folded {
+            ControlFlow::Break(folded) | ControlFlow::Continue(folded) => folded,
+        }
+    }
 }
+
+/// The number of items that are gathered before the first of them is pushed.
+const PIECE: usize = 64;
+/// The bytes of an item, with the mark that there is one, from which on it is gathered, and up to which. Smaller ones come in
+/// registers. Others come through memory, field by field, and are read at once in pieces of several fields: right behind the
+/// writes, the processor would wait for these. Of large ones, a few would fill the nearest cache.
+const GATHERED: RangeInclusive<usize> = 17..=256;
 
 /// Pushes at most `most` items of an iterator; returns how many of these it did not have.
 #[inline(always)]
@@ -277,10 +301,24 @@ where
     N: Push<I::Item, ()>,
 {
     let mut left = most;
-    if let Some(iter) = iter {
+    let Some(iter) = iter else { return left };
+    // An iterator that is slow has short runs: no item waits for the next.
+    let gathers = !N::IS_LOOP && GATHERED.contains(&size_of::<Option<I::Item>>());
+    if !gathers || most <= PIECE {
         next.push_run(Run { iter, left: &mut left }, ());
+        return left;
     }
-    left
+    let mut piece = Vec::with_capacity(PIECE);
+    loop {
+        let wanted = PIECE.min(left);
+        let mut lacks = wanted;
+        Run { iter, left: &mut lacks }.for_each(|item| piece.push(item));
+        left -= wanted - lacks;
+        next.push_run(piece.drain(..), ());
+        if lacks > 0 || left == 0 {
+            return left;
+        }
+    }
 }
 
 /// The same for an iterator that is moved out. A function of its own: without optimisation its caller would need the
