@@ -476,27 +476,13 @@ impl<'a, E> Finder<'a, E> {
     /// The slot whose entry satisfies `is_it`, or the empty slot where such an entry belongs.
     #[inline(always)]
     fn position(&self, hash: u64, mut is_it: impl FnMut(&E) -> bool) -> Result<usize, usize> {
-        let home = hash as usize & self.mask;
-        match self.position_in_window(home, hash, &mut is_it) {
-            Ok(found) => found,
-            Err(()) => self.position_behind(home, hash, is_it),
-        }
-    }
-
-    /// The same where the first window has neither: rare.
-    #[cold]
-    #[inline(never)]
-    fn position_behind(
-        &self,
-        mut home: usize,
-        hash: u64,
-        mut is_it: impl FnMut(&E) -> bool,
-    ) -> Result<usize, usize> {
+        let mut home = hash as usize & self.mask;
         loop {
-            home = (home + WINDOW) & self.mask;
             if let Ok(found) = self.position_in_window(home, hash, &mut is_it) {
                 return found;
             }
+            // Rare.
+            home = (home + WINDOW) & self.mask;
         }
     }
 
