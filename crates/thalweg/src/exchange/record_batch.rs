@@ -241,6 +241,9 @@ pub struct PartialBatch<K: Key + ?Sized, A> {
     arena: K::Arena,
 }
 
+/// The number of entries between one that is passed on and the one that comes soon.
+const AHEAD: usize = 8;
+
 struct Row<K: Key + ?Sized, A> {
     hash: u64,
     key: K::Slot,
@@ -270,6 +273,38 @@ impl<K: Key + ?Sized, A> PartialBatch<K, A> {
     #[inline(always)]
     pub(crate) fn hashes(&self) -> impl Iterator<Item = u64> {
         self.rows.iter().map(|row| row.hash)
+    }
+
+    /// The states, in the order of the entries.
+    pub(crate) fn states(&self) -> impl Iterator<Item = &A> {
+        self.rows.iter().map(|row| &row.state)
+    }
+
+    /// The bytes of all entries, apart from what the states own on the heap.
+    #[inline(always)]
+    pub(crate) fn footprint(&self) -> usize {
+        self.rows.len() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena)
+    }
+
+    /// Passes every entry to `each`, in order, and before that the hash of an entry that comes soon to `soon`. Keeps the
+    /// capacity.
+    #[inline(always)]
+    pub(crate) fn drain_ahead<C>(
+        &mut self,
+        cx: &mut C,
+        soon: impl Fn(&C, u64),
+        mut each: impl FnMut(&mut C, PartialEntry<'_, K, A>),
+    ) {
+        let Self { rows, arena } = self;
+        let mut rows = rows.drain(..);
+        while let Some(Row { hash, key, state }) = rows.next() {
+            if let Some(later) = rows.as_slice().get(AHEAD) {
+                soon(cx, later.hash);
+            }
+            each(cx, PartialEntry { hash, key, arena, state });
+        }
+        drop(rows);
+        K::clear_arena(arena);
     }
 
     /// Calls `each` with every key and its state.
@@ -316,7 +351,7 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
             true => self.rows.iter().map(|row| row.state.heap_size()).sum(),
             false => 0,
         };
-        self.rows.len() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena) + states
+        self.footprint() + states
     }
 
     #[inline(always)]

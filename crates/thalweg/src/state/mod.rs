@@ -28,4 +28,5 @@ pub(crate) use spill::{HashRange, ShareReader, SpillPrefix, SpillShare, check_bl
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub(crate) use table::DirectMapped;
 pub use table::{Drain, GroupTable, Known, SlotHint};
+pub(crate) use timers::Order;
 pub use timers::Timers;

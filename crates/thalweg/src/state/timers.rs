@@ -38,6 +38,14 @@ const SORTED: usize = 256;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
+/// The order in which timers are removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// That of their times.
+    OfTime,
+    Any,
+}
+
 /// Timers, in the order of their times.
 ///
 /// Time is any `i64` that does not go back: microseconds since 1970, or a clock's nanoseconds. Adding a timer and
@@ -302,6 +310,12 @@ impl<T: Copy + Default> Timers<T> {
     /// once reached stays reached.
     #[inline]
     pub fn pop(&mut self, until: i64) -> Option<(i64, T)> {
+        self.next(until, Order::OfTime)
+    }
+
+    /// The same, or any timer that is due by `until`: where the order does not matter, this costs less.
+    #[inline]
+    pub(crate) fn next(&mut self, until: i64, order: Order) -> Option<(i64, T)> {
         let until = to_key(until);
         loop {
             let sorted = self.sorted.get(self.sorted_taken);
@@ -319,7 +333,7 @@ impl<T: Copy + Default> Timers<T> {
                     self.len -= 1;
                     return Some((to_time(at), what));
                 }
-                (None, None) => match self.next_slot(until) {
+                (None, None) => match self.next_slot(until, order) {
                     Some(0) => {
                         let timer = self.pop_tick();
                         self.len -= 1;
@@ -361,7 +375,7 @@ impl<T: Copy + Default> Timers<T> {
     /// Advances to the slot that is due next, if it begins by `until`; returns its level. The timers of a slot above
     /// level 0 have then been sorted, or moved to lower levels.
     #[inline(always)]
-    fn next_slot(&mut self, until: u64) -> Option<usize> {
+    fn next_slot(&mut self, until: u64, order: Order) -> Option<usize> {
         let (level, digit, begins) =
             self.first_slot().filter(|slot| slot.2 <= until).or_else(|| {
                 // No slot contains this time, or it would begin before it.
@@ -370,16 +384,16 @@ impl<T: Copy + Default> Timers<T> {
             })?;
         self.reached = begins;
         if level > 0 {
-            self.open(level, digit, until);
+            self.open(level, digit, until, order);
         }
         Some(level)
     }
 
     /// Sorts or distributes the timers of a slot that was reached.
-    fn open(&mut self, level: usize, digit: usize, until: u64) {
+    fn open(&mut self, level: usize, digit: usize, until: u64, order: Order) {
         let slot = self.free_slot(level, digit);
         let ends = self.reached | below(level);
-        let sort = slot.len <= SORTED && ends <= until;
+        let whole = ends <= until && (order == Order::Any || slot.len <= SORTED);
         self.sorted.clear();
         self.sorted_taken = 0;
         let mut chunk = slot.first;
@@ -387,15 +401,17 @@ impl<T: Copy + Default> Timers<T> {
             let Chunk { timers, len, .. } = *self.chunks.at(chunk);
             chunk = self.chunks.give_back(chunk);
             let timers = &timers[..len as usize];
-            if sort {
+            if whole {
                 self.sorted.extend_from_slice(timers);
             } else {
                 timers.iter().for_each(|timer| self.place(*timer));
             }
         }
-        if sort {
-            // Stable: timers of the same time keep their order.
-            self.sorted.sort_by_key(|timer| timer.at);
+        if whole {
+            if order == Order::OfTime {
+                // Stable: timers of the same time keep their order.
+                self.sorted.sort_by_key(|timer| timer.at);
+            }
             self.reached = ends;
         }
     }
@@ -432,7 +448,8 @@ impl<T: Copy + Default> Timers<T> {
     /// A lower bound of the time of the next timer; `None` if there is none. Each call of [`pop`](Self::pop) with
     /// this time raises the bound; after at most ten, it is exact.
     pub fn not_before(&self) -> Option<i64> {
-        let sorted = self.sorted.get(self.sorted_taken).map(|timer| timer.at);
+        // They are not sorted if their order does not matter.
+        let sorted = self.sorted[self.sorted_taken..].iter().map(|timer| timer.at).min();
         let overdue = self.overdue.peek().map(|Reverse(timer)| timer.at);
         let reached = sorted.into_iter().chain(overdue).min();
         let next = reached.or_else(|| self.first_slot().map(|(_, _, begins)| begins));
@@ -442,7 +459,8 @@ impl<T: Copy + Default> Timers<T> {
     /// The exact time of the next timer. Costs a step for every timer in the same slot, which may be most of them:
     /// for occasional use, such as reports.
     pub fn first(&self) -> Option<i64> {
-        let sorted = self.sorted.get(self.sorted_taken).map(|timer| timer.at);
+        // They are not sorted if their order does not matter.
+        let sorted = self.sorted[self.sorted_taken..].iter().map(|timer| timer.at).min();
         let overdue = self.overdue.peek().map(|Reverse(timer)| timer.at);
         let reached = sorted.into_iter().chain(overdue).min();
         let next = reached.or_else(|| {
@@ -590,6 +608,52 @@ mod tests {
             }
             prop_assert_eq!(timers.pop(i64::MAX), None);
             prop_assert!(timers.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn in_any_order_the_same_timers_come(
+            start in prop_oneof![Just(i64::MIN), Just(0), any::<i64>()],
+            steps in steps(),
+        ) {
+            let (mut timers, mut model) = (Timers::new(), Model::default());
+            let mut now = start;
+            for (number, step) in (0..).zip(steps) {
+                match step {
+                    Step::Add(from_now) => {
+                        let at = now.saturating_add(from_now);
+                        timers.add(at, number);
+                        model.timers.insert((at, number), number);
+                    }
+                    Step::AddAt(at) => {
+                        timers.add(at, number);
+                        model.timers.insert((at, number), number);
+                    }
+                    Step::Pop(by, count) => {
+                        now = now.saturating_add(by);
+                        for _ in 0..count * count {
+                            match timers.next(now, Order::Any) {
+                                Some(timer) => {
+                                    prop_assert!(timer.0 <= now);
+                                    prop_assert!(model.timers.remove(&timer).is_some());
+                                }
+                                None => prop_assert_eq!(model.pop(now), None),
+                            }
+                        }
+                    }
+                    Step::Strike(divisor) => {
+                        timers.retain(|_, number| number % divisor != 0);
+                        model.timers.retain(|_, number| *number % divisor != 0);
+                    }
+                }
+                prop_assert_eq!(timers.len(), model.timers.len());
+                prop_assert_eq!(timers.first(), model.timers.keys().next().map(|(at, _)| *at));
+            }
+            while let Some(timer) = timers.next(i64::MAX, Order::Any) {
+                prop_assert!(model.timers.remove(&timer).is_some());
+            }
+            prop_assert!(model.timers.is_empty());
         }
     }
 

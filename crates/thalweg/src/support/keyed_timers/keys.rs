@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::flow::{Event, Op};
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, HeapEstimate, Known, Timers};
+use crate::state::{GroupTable, HeapEstimate, Known, Order, Timers};
 use crate::support::saved_keys::{restore_keys, save_key};
 use crate::support::saved_watermark::SavedWatermark;
 use crate::time::Timestamp;
@@ -78,6 +78,8 @@ struct Accounts<S: TimedState> {
     /// The bytes that states report.
     heap: usize,
     weighed: HeapEstimate<S::Owned>,
+    /// The bytes of records that the policy holds.
+    beside: usize,
     reservation: Reservation,
     failed: bool,
 }
@@ -184,6 +186,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             live: 0,
             heap: 0,
             weighed: HeapEstimate::new(),
+            beside: 0,
             reservation,
             failed: false,
         };
@@ -214,7 +217,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// Prefetches the probable slot of a key that is about to be visited, if the table is large.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         self.table.prefetch_slot(hash);
     }
 
@@ -255,8 +258,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.held = Some(event);
     }
 
+    /// Accounts for the bytes of records that the policy holds.
+    pub(crate) fn holds_beside(&mut self, bytes: usize) {
+        self.accounts.beside = bytes;
+    }
+
     /// The event that is held.
-    pub(super) fn held(&self) -> Option<Event> {
+    pub(crate) fn held(&self) -> Option<Event> {
         self.held
     }
 
@@ -326,10 +334,12 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     {
         let Self { table, accounts, watermark, ended, .. } = self;
         let clock = S::Clocks::clock(index);
-        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(until) {
+        let order = if P::IN_ORDER { Order::OfTime } else { Order::Any };
+        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.next(until, order) {
             if let Some(&(hash, _)) = accounts.wheels[index].timers.ahead(AHEAD) {
                 table.prefetch_slot(hash);
             }
+            let at = if P::IN_ORDER { at } else { until };
             let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == ticket;
             let wake = |key: &K, slot: &mut Slot<S>| {
                 accounts.disarm(index, &mut slot.armed);
@@ -441,9 +451,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// The bytes of everything, if the table has `table` bytes.
     fn bytes(&self, table: usize) -> usize {
-        let Accounts { wheels, heap, weighed, .. } = &self.accounts;
+        let Accounts { wheels, heap, weighed, beside, .. } = &self.accounts;
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
-        table + timers + heap + weighed.bytes()
+        table + timers + heap + weighed.bytes() + beside
     }
 
     /// Reserves the memory of everything, if the table has `table` bytes, and fails the job if there is not enough.

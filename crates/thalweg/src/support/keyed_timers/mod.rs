@@ -200,6 +200,11 @@ pub trait TimerPolicy: Send {
 
     /// Whether [`end`](Self::end) is to be called.
     const ENDS: bool = false;
+    /// Whether keys are woken in the order of the times at which they are due. Otherwise a key is woken at once for all that
+    /// is due, and keys in any order, which costs less.
+    const IN_ORDER: bool = true;
+    /// Whether records are held before their keys are visited.
+    const HOLDS: bool = false;
 
     /// The operator after this one.
     fn next(&mut self) -> &mut Self::Next;
@@ -304,7 +309,9 @@ impl<I: Record + ?Sized, T: Time, P: Takes<I, T>> Push<I, T> for TimerPush<P> {
 
     #[inline(always)]
     fn prefetch(&self, hash: u64) {
-        self.keys.prefetch(hash);
+        if !P::HOLDS {
+            self.keys.prefetch(hash);
+        }
     }
 }
 

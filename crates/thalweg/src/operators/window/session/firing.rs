@@ -304,10 +304,12 @@ pub(super) fn end_sessions<V, A, H, T>(
     });
 }
 
-/// Reports the sessions that have ended, and when the first of the others does.
+/// Reports the sessions that have ended, and when the first of the others does; `held` is when the first does of those that
+/// have not been merged.
 pub(super) fn report_sessions<K, S>(
     op: &Op,
     keys: &KeyedTimers<K, S>,
+    held: Option<i64>,
     emitted: u64,
     report: &mut Report,
 ) where
@@ -316,7 +318,7 @@ pub(super) fn report_sessions<K, S>(
 {
     report.emitted(op.id(), emitted);
     // Sessions that were extended end later.
-    let until = keys.first_due(TimerClock::Event);
+    let until = keys.first_due(TimerClock::Event).into_iter().chain(held).min();
     let end = until.map(|until| Timestamp::from_micros(until.saturating_add(1)));
     report.open_until(op.id(), end);
 }
@@ -434,7 +436,7 @@ where
     }
 
     fn report(&mut self, keys: &KeysOf<Self>, report: &mut Report) {
-        report_sessions(&self.op, keys, self.emitted, report);
+        report_sessions(&self.op, keys, None, self.emitted, report);
         report.late(self.op.id(), self.late, if X::OPEN { 0 } else { self.late });
     }
 }

@@ -212,7 +212,8 @@ where
 {
     /// Adds a record whose key is not in the table.
     #[inline(never)]
-    fn take_new(&mut self, hash: u64, item: I::Of<'_>, at: i64) {
+    fn take_new(&mut self, hash: u64, item: Option<I::Of<'_>>, at: i64) {
+        let Some(item) = item else { return };
         let full = self.table.is_full();
         if full && self.table.bytes_if_grown() + self.weighed.bytes() > TABLE {
             self.set_aside();
@@ -231,7 +232,8 @@ where
 
     /// Sends a record by itself.
     #[inline(never)]
-    fn send_alone(&mut self, item: I::Of<'_>, at: i64) {
+    fn send_alone(&mut self, item: Option<I::Of<'_>>, at: i64) {
+        let Some(item) = item else { return };
         let Self { op, keys, gap, aggregate, waiting, behind, delayed, hot, .. } = self;
         let waiting = if delayed.is_some() { behind } else { waiting };
         guard(op, || {
@@ -364,7 +366,7 @@ where
     fn push(&mut self, item: I::Of<'_>, time: T) {
         let at = Timestamp::as_micros(time.into());
         if at < self.merged_from {
-            return self.send_alone(item, at);
+            return self.send_alone(Some(item), at);
         }
         self.weighed.changed();
         let Self { op, keys, gap, aggregate, table, waiting, weighed, hot, .. } = self;
@@ -373,7 +375,7 @@ where
         hot.see(hash, key);
         let Some(mut known) = table.known(hash, key.probe()) else {
             armed.disarm();
-            return self.take_new(hash, item, at);
+            return self.take_new(hash, Some(item), at);
         };
         let replaced = known.reborrow().guard(|part| {
             let value = keys.value(item);

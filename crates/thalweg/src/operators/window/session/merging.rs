@@ -2,12 +2,13 @@
 
 use super::super::pane::Pane;
 use super::firing::{HINT, end_sessions, last_passed, report_sessions};
+use super::held::Held;
 use super::local::{Part, SessionPart};
 use super::open::{Sessions, SessionsOf, Taken};
 use crate::data::{Key, Record};
 use crate::error::Result;
-use crate::exchange::PartialEntry;
-use crate::flow::{Op, Push, arm};
+use crate::exchange::{PartialBatch, PartialEntry};
+use crate::flow::{Event, Op, Push, arm};
 use crate::metrics::Report;
 use crate::operators::aggregates::Combine;
 use crate::plan::TaskContext;
@@ -44,10 +45,15 @@ where
         N: Push<Self::Item, C::Time> + 'static,
     {
         let policy = MergedKeys {
-            op: cx.op(self.op),
-            aggregate: Arc::clone(&self.aggregate),
+            merges: Merges {
+                op: cx.op(self.op),
+                aggregate: Arc::clone(&self.aggregate),
+                late: 0,
+                types: PhantomData,
+            },
             emitted: 0,
-            late: 0,
+            held: Held::default(),
+            most: MOST.min(cx.memory.limit() / SHARE / cx.tasks.max(1)),
             next,
             types: PhantomData,
         };
@@ -56,14 +62,19 @@ where
     }
 }
 
+/// The bytes of parts that a task holds at most, and the part of the memory budget that all tasks do.
+const MOST: usize = 4 << 20;
+const SHARE: usize = 16;
+
 /// Sessions that are merged from parts, in a running task.
-pub struct MergedKeys<T, K: ?Sized, V: ?Sized, A, N> {
-    op: Op,
-    aggregate: Arc<A>,
+pub struct MergedKeys<T, K: Key + ?Sized, V: Record + ?Sized, A: Combine<V>, N> {
+    merges: Merges<V, A>,
     emitted: u64,
-    late: u64,
+    held: Held<K, A::State>,
+    /// The bytes of parts that may be held.
+    most: usize,
     next: N,
-    types: PhantomData<fn(T, &K, &V)>,
+    types: PhantomData<fn(T)>,
 }
 
 impl<T, K, V, A, N> Takes<SessionPart<K, A::State>, T> for MergedKeys<T, K, V, A, N>
@@ -76,6 +87,31 @@ where
 {
     #[inline(always)]
     fn take(&mut self, keys: &mut KeysOf<Self>, item: PartialEntry<'_, K, Part<A::State>>, _: T) {
+        let watermark = keys.watermark().map_or(i64::MIN, Timestamp::as_micros);
+        // Whether a part that begins before the watermark is late, is decided when it comes.
+        match item.state.0 >= watermark {
+            true => self.held.push(item),
+            false => self.merges.merge(keys, item),
+        }
+    }
+}
+
+/// What is done with a part.
+struct Merges<V: ?Sized, A> {
+    op: Op,
+    aggregate: Arc<A>,
+    late: u64,
+    types: PhantomData<fn(&V)>,
+}
+
+impl<V: Record + ?Sized, A: Combine<V>> Merges<V, A> {
+    /// Adds a part to the sessions of its key.
+    #[inline(always)]
+    fn merge<K: Key + ?Sized>(
+        &mut self,
+        keys: &mut KeyedTimers<K, SessionsOf<A::State, ()>>,
+        item: PartialEntry<'_, K, Part<A::State>>,
+    ) {
         let watermark = keys.watermark().map_or(i64::MIN, Timestamp::as_micros);
         let PartialEntry { hash, key, arena, state: (first, until, part) } = item;
         let Self { op, aggregate, late, .. } = self;
@@ -104,6 +140,32 @@ where
     }
 }
 
+impl<T, K, V, A, N> MergedKeys<T, K, V, A, N>
+where
+    T: EventTime,
+    K: Key + ?Sized,
+    V: Record + ?Sized,
+    A: Combine<V>,
+    N: Push<(K::Owned, Pane<A::Output>), T>,
+{
+    /// Adds the parts that begin before a time to the sessions of their keys; all of them, if none is given.
+    #[inline(never)]
+    fn merge_before(&mut self, keys: &mut KeysOf<Self>, time: Option<Timestamp>) {
+        let mut cx = (&mut self.merges, keys);
+        let merge = |parts: &mut PartialBatch<K, Part<A::State>>| {
+            parts.drain_ahead(
+                &mut cx,
+                |(_, keys), hash| keys.prefetch(hash),
+                |(merges, keys), part| merges.merge(keys, part),
+            );
+        };
+        match time {
+            Some(time) => self.held.take_before(time.as_micros(), merge),
+            None => self.held.take_all(merge),
+        }
+    }
+}
+
 impl<T, K, V, A, N> TimerPolicy for MergedKeys<T, K, V, A, N>
 where
     T: EventTime,
@@ -116,8 +178,26 @@ where
     type State = SessionsOf<A::State, ()>;
     type Next = N;
 
+    const IN_ORDER: bool = false;
+    const HOLDS: bool = true;
+
     fn next(&mut self) -> &mut N {
         &mut self.next
+    }
+
+    fn catch_up(&mut self, keys: &mut KeysOf<Self>) -> bool {
+        match keys.held() {
+            Some(Event::Watermark(at)) => self.merge_before(keys, Some(at)),
+            Some(_) => self.merge_before(keys, None),
+            None if self.held.bytes() > self.most => self.merge_before(keys, None),
+            None => {}
+        }
+        keys.holds_beside(self.held.bytes());
+        false
+    }
+
+    fn give_up(&mut self) {
+        self.held = Held::default();
     }
 
     fn passed(watermark: Timestamp) -> Option<i64> {
@@ -131,7 +211,7 @@ where
         firing: Firing,
         weighed: &mut HeapEstimate<A::State>,
     ) {
-        let Self { op, aggregate, emitted, next, .. } = self;
+        let Self { merges: Merges { op, aggregate, .. }, emitted, next, .. } = self;
         end_sessions::<V, A, (), T>(op, aggregate, sessions, firing.at, weighed, |pane, at| {
             *emitted += 1;
             next.push((key.own(), pane), at);
@@ -143,7 +223,8 @@ where
     }
 
     fn report(&mut self, keys: &KeysOf<Self>, report: &mut Report) {
-        report_sessions(&self.op, keys, self.emitted, report);
-        report.late(self.op.id(), self.late, self.late);
+        let Merges { op, late, .. } = &self.merges;
+        report_sessions(op, keys, self.held.first_end(), self.emitted, report);
+        report.late(op.id(), *late, *late);
     }
 }

@@ -6,6 +6,7 @@
 
 mod early;
 mod firing;
+mod held;
 mod late;
 mod lenient;
 mod local;

@@ -377,3 +377,51 @@ fn sessions_are_kept_no_longer_than_late_records_are_allowed() -> crate::Result<
     assert_eq!((count.take()?, sessions.take()?), (Some(1_000_000), Some(1_000_000)));
     Ok(())
 }
+
+/// Each task reads every third piece of an input in the order of time, so that they are apart by more than a gap. Of few keys,
+/// tasks merge records before they send them; of many, they give that up.
+#[test]
+fn tasks_may_be_far_apart_in_time() {
+    const RECORDS: u64 = 300_000;
+    const PIECE: u64 = 5_000;
+    const GAP: i64 = 900;
+    for keys in [40, 500, 30_000] {
+        let key = move |number: u64| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % keys;
+        let mut open = BTreeMap::<u64, (i64, i64, u64)>::new();
+        let mut sessions = Vec::new();
+        for number in 0..RECORDS {
+            let at = number as i64;
+            let session = open.entry(key(number)).or_insert((at, at, 0));
+            if at - session.1 > GAP {
+                sessions.push((key(number), *session));
+                *session = (at, at, 0);
+            }
+            (session.1, session.2) = (at, session.2 + number);
+        }
+        sessions.extend(open);
+        sessions.sort_unstable();
+        for cores in [2, 3] {
+            let config = Config { cores: cores.try_into().unwrap(), ..Config::default() };
+            let env = Environment::with_config(config);
+            let pieces = env.parallel_iter(move |task, tasks| {
+                let starts = (PIECE * task as u64..RECORDS).step_by(PIECE as usize * tasks);
+                starts.flat_map(|start| start..start + PIECE)
+            });
+            let out = pieces
+                .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous())
+                .group_by(move |number| key(*number))
+                .window(SessionWindow::new(micros(GAP)))
+                .sum(|number: &u64| *number)
+                .unkey()
+                .collect::<Vec<_>>();
+            env.run().unwrap();
+            let session = |(key, pane): (u64, Pane<u64>)| {
+                let last = pane.end.as_micros() - 1 - GAP;
+                (key, (pane.start.as_micros(), last, pane.value))
+            };
+            let mut found: Vec<_> = out.take().unwrap().into_iter().map(session).collect();
+            found.sort_unstable();
+            assert!(found == sessions, "{keys} keys on {cores} cores");
+        }
+    }
+}
