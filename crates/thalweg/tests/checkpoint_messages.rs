@@ -256,10 +256,12 @@ fn checkpoints_that_cannot_be_removed_are_reported() {
     let env = environment(folder.path());
     // A directory that has the name of a checkpoint.
     std::fs::create_dir(folder.path().join("blocked")).unwrap();
-    env.range(0..100).for_each(drop);
+    let (rename, renamed) = std::sync::mpsc::channel();
+    env.iter((0..100).inspect(move |_| renamed.recv().unwrap())).for_each(drop);
     let job = env.start().unwrap();
     let blocked = folder.path().join("checkpoint-0000000000.state");
     std::fs::rename(folder.path().join("blocked"), &blocked).unwrap();
+    (0..100).for_each(|_| rename.send(()).unwrap());
     job.wait().unwrap();
     let warned = said(log::Level::Warn, &blocked.display().to_string());
     assert_eq!(warned.len(), 1, "{warned:?}");
