@@ -273,13 +273,20 @@ const RUNS: &[Run] = &[
 /// The limit of a run in seconds: far more than any needs, so that a hang ends with the name of the example.
 const LIMIT_SECONDS: &str = "300";
 
+/// What builds every example.
+pub(crate) fn build() -> Command {
+    // At once, since the last steps of building one program have the machine for themselves.
+    let packages = ["--workspace", "--exclude", "xtask", "--bins", "--examples"];
+    let mut build = cargo(["build", "--release"]);
+    build.args(packages);
+    build
+}
+
 /// Builds and runs every example.
 pub(crate) fn check() -> Result<()> {
     let metadata = metadata::read()?;
     match_up(&metadata.examples, RUNS.iter().map(|run| run.example))?;
-    // At once, since the last steps of building one program have the machine for themselves.
-    let packages = ["--workspace", "--exclude", "xtask", "--bins", "--examples"];
-    run(cargo(["build", "--release"]).args(packages))?;
+    run(&mut build())?;
     // `graphs/written.json` writes there, whatever the build's target directory.
     std::fs::create_dir_all(root().join("target"))?;
     let folder = metadata.target.join("release/examples");

@@ -10,6 +10,7 @@ use crate::setup;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Fuzz the parsers and formats
 ///
@@ -58,6 +59,20 @@ pub(crate) enum Amount<'a> {
     Input(&'a Path),
 }
 
+/// The folder of what is built and found.
+fn home() -> Result<PathBuf> {
+    Ok(metadata::read()?.target.join("fuzz"))
+}
+
+/// What builds all targets.
+pub(crate) fn build() -> Result<Command> {
+    let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
+    // With `--target`, the flags apply to the targets alone: a macro crate with counters would not link.
+    build.args(["--bins", "--target", &host()?]).env("CARGO_TARGET_DIR", home()?);
+    add_rustflags(&mut build, FLAGS);
+    Ok(build)
+}
+
 /// Runs all selected targets, and fails if one of them has failed.
 pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()> {
     let targets = targets()?;
@@ -67,13 +82,8 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
         Some(name) => bail!("no target `{name}`; there are: {}", targets.join(", ")),
     };
     setup::debian("c++", "g++")?;
-    let home = metadata::read()?.target.join("fuzz");
-    let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
-    // With `--target`, the flags apply to the targets alone: a macro crate with counters would not link.
-    let triple = host()?;
-    build.args(["--bins", "--target", &triple]).env("CARGO_TARGET_DIR", &home);
-    add_rustflags(&mut build, FLAGS);
-    run(&mut build)?;
+    let (home, triple) = (home()?, host()?);
+    run(&mut build()?)?;
     let mut failed = Vec::new();
     for (at, target) in chosen.iter().enumerate() {
         println!("fuzz target `{target}`, {} of {}", at + 1, chosen.len());

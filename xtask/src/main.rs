@@ -3,6 +3,7 @@
 //! Each command is a module. `process` starts programs for them and `setup` installs what a fresh machine lacks;
 //! neither depends on the commands.
 
+mod ahead;
 mod bench;
 mod data;
 mod examples;

@@ -4,6 +4,7 @@
 //! runs fails, and also when it should have run tests and ran none: a filter that matches nothing is a test that
 //! cannot fail.
 
+use crate::ahead::Ahead;
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
     examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, oracles,
@@ -11,6 +12,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Run everything: format, lints, docs, layers, tests of every kind, examples
@@ -274,14 +276,34 @@ fn must_run() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
+/// The step whose tests wait most, while others are built.
+const WAITING: &str = "integration";
+
+/// What a later step builds, or nothing.
+fn builds(step: &str) -> Result<Vec<Command>> {
+    Ok(match step {
+        "examples" => vec![examples::build()],
+        "benchmarks" => benchmark_builds(),
+        "loom" => vec![loom_builds()?],
+        "fuzz" => vec![fuzz::build()?],
+        _ => Vec::new(),
+    })
+}
+
 fn run_steps<'a>(
     steps: impl Iterator<Item = &'a Step>,
     keep_going: bool,
     must_run: bool,
 ) -> Report {
+    let steps: Vec<&Step> = steps.collect();
     let mut report = Report::default();
-    for step in steps {
+    let mut ahead = None;
+    for (at, step) in steps.iter().enumerate() {
         println!("\n=== {}: {}", step.name, step.about);
+        if step.name == WAITING {
+            let later = steps[at + 1..].iter().filter_map(|later| builds(later.name).ok());
+            ahead = Some(Ahead::begin(later.flatten().collect()));
+        }
         let (start, before) = (Instant::now(), report.totals);
         let result = match (step.run)(&mut report.totals) {
             Ok(Outcome::NotRun(why)) if must_run => Err(anyhow::anyhow!("not run: {why}")),
@@ -307,6 +329,7 @@ fn run_steps<'a>(
             break;
         }
     }
+    drop(ahead);
     report
 }
 
@@ -398,18 +421,37 @@ fn snippets(totals: &mut Totals) -> Result<Outcome> {
 /// Lints and tests the benchmarks' workspace, apart from the peers whose dependencies take minutes to compile; of our own
 /// program, which has no tests, only the lints.
 fn benchmarks(totals: &mut Totals) -> Result<Outcome> {
-    let all_but = |arguments: &[&str], packages: &[&str]| {
-        let mut command = cargo(arguments);
-        // In its folder, so that its `.cargo/config.toml` applies: kernels are tested with this machine's instructions.
-        command.current_dir(root().join("benchmarks")).arg("--workspace");
-        packages.iter().for_each(|package| _ = command.args(["--exclude", package]));
-        command
-    };
-    let peers = ["bench-renoir", "bench-timely"];
-    let mut clippy = all_but(&["clippy", "--all-targets"], &peers);
-    execute(clippy.args(["--", "-D", "warnings"]))?;
-    let [renoir, timely] = peers;
-    tests_of(&mut all_but(&["test", "--no-fail-fast"], &[renoir, timely, "bench-ours"]), totals)
+    execute(&mut benchmark_lints())?;
+    tests_of(benchmark_tests().arg("--no-fail-fast"), totals)
+}
+
+fn benchmark_lints() -> Command {
+    let mut lints = of_benchmarks(&["clippy", "--all-targets"], &PEERS);
+    lints.args(["--", "-D", "warnings"]);
+    lints
+}
+
+fn benchmark_tests() -> Command {
+    let [renoir, timely] = PEERS;
+    of_benchmarks(&["test"], &[renoir, timely, "bench-ours"])
+}
+
+fn benchmark_builds() -> Vec<Command> {
+    let mut tests = benchmark_tests();
+    tests.arg("--no-run");
+    vec![benchmark_lints(), tests]
+}
+
+/// The peers whose dependencies take long to compile.
+const PEERS: [&str; 2] = ["bench-renoir", "bench-timely"];
+
+/// A command of cargo for all packages of the benchmarks but some.
+fn of_benchmarks(arguments: &[&str], but: &[&str]) -> Command {
+    let mut command = cargo(arguments);
+    // In its folder, so that its `.cargo/config.toml` applies: kernels are tested with this machine's instructions.
+    command.current_dir(root().join("benchmarks")).arg("--workspace");
+    but.iter().for_each(|package| _ = command.args(["--exclude", package]));
+    command
 }
 
 /// The toolchain with miri.
@@ -418,11 +460,21 @@ const NIGHTLY: &str = "nightly";
 /// Runs the models under loom, which executes every interleaving. A target folder of its own, since the flag requires
 /// another build of everything; optimised, since there are many interleavings.
 fn loom(totals: &mut Totals) -> Result<Outcome> {
+    tests_of(&mut loom_models()?, totals)
+}
+
+fn loom_builds() -> Result<Command> {
+    let mut models = loom_models()?;
+    models.arg("--no-run");
+    Ok(models)
+}
+
+fn loom_models() -> Result<Command> {
     let mut command = cargo(["test", "-p", "thalweg", "--test", "models"]);
     command.args(["--release", "--no-default-features"]);
     command.env("RUSTFLAGS", "--cfg loom");
     command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("loom"));
-    tests_of(&mut command, totals)
+    Ok(command)
 }
 
 /// Modules without unsafe code whose tests exercise the unsafe code of others most.
@@ -453,7 +505,7 @@ fn tests(arguments: &[&str], totals: &mut Totals) -> Result<Outcome> {
     tests_of(&mut cargo(arguments), totals)
 }
 
-fn tests_of(command: &mut std::process::Command, totals: &mut Totals) -> Result<Outcome> {
+fn tests_of(command: &mut Command, totals: &mut Totals) -> Result<Outcome> {
     let before = *totals;
     run_tests(command, totals)?;
     some_ran(before, totals)
