@@ -55,8 +55,8 @@ pub struct KafkaSink<I: Record + ?Sized, F> {
     max_epoch_bytes: usize,
     prefix: String,
     options: Options,
-    /// What sends at once, made when it is first needed, on each host.
-    producer: Mutex<Option<Sending>>,
+    /// What sends at once, and what brokers accept: made and asked for when it is first needed, on each host.
+    producer: Mutex<Option<(Sending, Limits)>>,
     transactions: Transactions,
     items: PhantomData<fn(&I)>,
 }
@@ -153,11 +153,11 @@ where
         Ok(Clients { prefix: self.prefix.clone(), producer, marks })
     }
 
-    /// The producer of records that are sent at once.
-    fn producer(&self) -> Result<Sending> {
-        let mut producer = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(producer) = &*producer {
-            return Ok(Arc::clone(producer));
+    /// The producer of records that are sent at once, and what brokers accept.
+    fn producer(&self) -> Result<(Sending, Limits)> {
+        let mut known = self.producer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((producer, limits)) = &*known {
+            return Ok((Arc::clone(producer), *limits));
         }
         let room = Room::within(
             self.number("queue.buffering.max.kbytes")?,
@@ -165,8 +165,9 @@ where
         );
         let made = self.config()?.create_with_context(Deliveries::new(room));
         let made = Arc::new(made.map_err(|cause| error("make a client of Kafka", cause))?);
-        *producer = Some(Arc::clone(&made));
-        Ok(made)
+        let limits = self.limits(&made)?;
+        *known = Some((Arc::clone(&made), limits));
+        Ok((made, limits))
     }
 
     /// What the brokers accept.
@@ -230,8 +231,7 @@ where
     }
 
     fn open(&self, cx: &SinkContext) -> Result<Writer<I, F>> {
-        let producer = self.producer()?;
-        let limits = self.limits(&producer)?;
+        let (producer, limits) = self.producer()?;
         let encode = Arc::clone(&self.encode);
         match self.delivery {
             Delivery::AtLeastOnce => {
@@ -240,8 +240,8 @@ where
             Delivery::ExactlyOnce => {
                 let most =
                     Most { bytes: self.max_epoch_bytes, has_checkpoints: cx.has_checkpoints() };
-                let (name, last) = self.transactions.begin(&self.clients()?, &self.topic, cx)?;
-                Ok(Writer::in_epochs(encode, limits, most, name, last))
+                let begun = self.transactions.begin(self.clients()?, &self.topic, cx)?;
+                Ok(Writer::in_epochs(encode, limits, most, begun))
             }
         }
     }

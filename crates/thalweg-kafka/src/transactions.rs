@@ -13,8 +13,9 @@ use rdkafka::producer::{BaseProducer, Producer as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use thalweg::connector::SinkContext;
 use thalweg::data::hash_bytes;
@@ -74,25 +75,66 @@ struct Named {
     own: Option<u64>,
 }
 
+impl Named {
+    /// Begins with the name; returns the number of the last transaction that there is.
+    fn begin(&mut self, clients: &Clients, topic: &str, name: &str) -> Result<u64> {
+        self.transactor = None;
+        let doing = format!("begin with the transactions {name}");
+        let begin = || Ok(begun(&mut self.transactor, clients, topic, name)?.last.number);
+        let last = tried(&doing, begin)?;
+        self.own = Some(last);
+        Ok(last)
+    }
+}
+
+/// The transactions of a task, with which it has begun or is about to. The task is waked when it has.
+pub(crate) struct Begun {
+    name: String,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u64>>,
+}
+
+impl Begun {
+    /// Whether there is an answer.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// The name of the transactions, and the number of the last one that there is.
+    pub(crate) fn wait(self) -> Result<(String, u64)> {
+        let last = self.thread.join().unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Internal,
+                "a thread that begins with transactions has panicked",
+            ))
+        })?;
+        Ok((self.name, last))
+    }
+}
+
 impl Transactions {
-    /// Begins with the transactions of a task; returns their name and the number of the last one that there is.
-    pub(crate) fn begin(
-        &self,
-        clients: &Clients,
-        topic: &str,
-        cx: &SinkContext,
-    ) -> Result<(String, u64)> {
+    /// Begins with the transactions of a task, on a thread of its own: it takes some tenths of a second, and tasks are opened one
+    /// after another.
+    pub(crate) fn begin(&self, clients: Clients, topic: &str, cx: &SinkContext) -> Result<Begun> {
         let run = || *self.run.get_or_init(|| RandomState::new().hash_one(std::process::id()));
         let id = cx.id().unwrap_or_else(run);
         let name = format!("{}-{topic}-{id:016x}-{}", clients.prefix, cx.task());
-        let slot = self.slot(&name);
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.transactor = None;
-        let doing = format!("begin with the transactions {name}");
-        let begin = || Ok(begun(&mut slot.transactor, clients, topic, &name)?.last.number);
-        let last = tried(&doing, begin)?;
-        slot.own = Some(last);
-        Ok((name, last))
+        let (slot, topic, waker) = (self.slot(&name), topic.to_owned(), cx.waker());
+        let is_over = Arc::<AtomicBool>::default();
+        let (of_thread, over) = (name.clone(), Arc::clone(&is_over));
+        let begin = move || {
+            let last = {
+                let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                slot.begin(&clients, &topic, &of_thread)
+            };
+            over.store(true, Ordering::Release);
+            waker.wake();
+            last
+        };
+        let thread = thread::Builder::new().name("transactions".to_owned()).spawn(begin);
+        let thread = thread
+            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        Ok(Begun { name, is_over, thread })
     }
 
     /// Writes what a task has written between two checkpoints, unless that was done before.

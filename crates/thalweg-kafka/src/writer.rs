@@ -2,7 +2,7 @@
 
 use crate::client::Faults;
 use crate::outgoing::{Limits, Outgoing, unsent};
-use crate::transactions::Epoch;
+use crate::transactions::{Begun, Epoch};
 use rdkafka::client::ClientContext;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
@@ -150,13 +150,49 @@ enum Way {
     /// Sends each record as it comes.
     AtOnce { topic: String, producer: Arc<ThreadedProducer<Deliveries>>, sent: Arc<Sent> },
     /// Keeps records for a transaction.
-    InEpochs {
-        name: String,
-        /// The number of the last epoch that was prepared.
-        last: u64,
-        records: Vec<u8>,
-        most: Most,
-    },
+    InEpochs { numbers: Numbers, records: Vec<u8>, most: Most },
+}
+
+/// The numbers of a task's transactions.
+enum Numbers {
+    /// They are being asked for.
+    Asked(Begun),
+    /// The name of the transactions, and the number of the last epoch that was prepared.
+    Known(String, u64),
+    /// There was no answer, and the job ends.
+    Unknown,
+}
+
+impl Numbers {
+    /// Whether they are being asked for, without an answer so far.
+    fn are_awaited(&self) -> bool {
+        matches!(self, Self::Asked(begun) if !begun.is_over())
+    }
+
+    /// Takes the answer, and waits for it if there is none.
+    fn know(&mut self) -> Result<()> {
+        if matches!(self, Self::Asked(_))
+            && let Self::Asked(begun) = std::mem::replace(self, Self::Unknown)
+        {
+            let (name, last) = begun.wait()?;
+            *self = Self::Known(name, last);
+        }
+        Ok(())
+    }
+
+    /// The next number, with the name.
+    fn next(&mut self) -> Result<(String, u64)> {
+        self.know()?;
+        match self {
+            Self::Known(name, last) => {
+                *last += 1;
+                Ok((name.clone(), *last))
+            }
+            Self::Asked(_) | Self::Unknown => {
+                Err(Error::new(ErrorKind::Internal, "a writer has failed before"))
+            }
+        }
+    }
 }
 
 impl<I: Record + ?Sized, F> Writer<I, F> {
@@ -172,14 +208,9 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
         Self::new(encode, limits, Way::AtOnce { topic, producer, sent: Arc::default() })
     }
 
-    pub(crate) fn in_epochs(
-        encode: Arc<F>,
-        limits: Limits,
-        most: Most,
-        name: String,
-        last: u64,
-    ) -> Self {
-        Self::new(encode, limits, Way::InEpochs { name, last, records: Vec::new(), most })
+    pub(crate) fn in_epochs(encode: Arc<F>, limits: Limits, most: Most, begun: Begun) -> Self {
+        let numbers = Numbers::Asked(begun);
+        Self::new(encode, limits, Way::InEpochs { numbers, records: Vec::new(), most })
     }
 
     fn new(encode: Arc<F>, limits: Limits, way: Way) -> Self {
@@ -218,7 +249,10 @@ where
                     unsent(cause)
                 })
             }
-            Way::InEpochs { records, most, .. } => {
+            Way::InEpochs { numbers, records, most } => {
+                if !numbers.are_awaited() {
+                    numbers.know()?;
+                }
                 record.save(records);
                 if records.len() > most.bytes {
                     return Err(too_much(*most));
@@ -231,7 +265,8 @@ where
     fn is_full(&mut self) -> bool {
         match &self.way {
             Way::AtOnce { producer, .. } => producer.client().context().is_full(),
-            Way::InEpochs { .. } => false,
+            // Records do not pile up while brokers do not answer.
+            Way::InEpochs { numbers, .. } => numbers.are_awaited(),
         }
     }
 
@@ -246,12 +281,12 @@ where
                 Ok(Some(Prepared::new(Epoch::nothing()).after(flush)))
             }
             Way::InEpochs { records, .. } if records.is_empty() => Ok(None),
-            Way::InEpochs { name, last, records, .. } => {
-                *last += 1;
+            Way::InEpochs { numbers, records, .. } => {
+                let (name, number) = numbers.next()?;
                 // The next epoch is likely to be about as large.
                 let next = Vec::with_capacity(records.len());
                 let records = std::mem::replace(records, next);
-                Ok(Some(Prepared::new(Epoch::new(name.clone(), *last, records))))
+                Ok(Some(Prepared::new(Epoch::new(name, number, records))))
             }
         }
     }
