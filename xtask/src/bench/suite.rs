@@ -566,10 +566,13 @@ fn windows(size: Size) -> Vec<Case> {
         cases.push(case.against("bound", BOUNDS, &all));
     }
     // Sessions end after 55 readings on average, whatever the number of keys: a gap of four times the mean
-    // time from a key's reading to its next one.
-    for (keys, gap, events, suffix) in
-        [(100, 40, 10_000_000, ""), (10_000, 4000, 2_000_000, "-10K")]
-    {
+    // time from a key's reading to its next one. Short ones have two.
+    for (keys, gap, events, suffix) in [
+        (100, 40, 10_000_000, ""),
+        (10_000, 4000, 2_000_000, "-10K"),
+        (100_000, 40_000, 8_000_000, "-100K"),
+        (50_000, 4000, 2_000_000, "-short"),
+    ] {
         for form in ["sum", "max"] {
             let events = size.pick(events, 4 * events);
             let work =
