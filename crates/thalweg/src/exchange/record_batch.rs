@@ -286,6 +286,11 @@ impl<K: Key + ?Sized, A> PartialBatch<K, A> {
         self.rows.len() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena)
     }
 
+    /// The same with the room for further entries.
+    pub(crate) fn occupied(&self) -> usize {
+        self.rows.capacity() * size_of::<Row<K, A>>() + K::arena_bytes(&self.arena)
+    }
+
     /// Passes every entry to `each`, in order, and before that the hash of an entry that comes soon to `soon`. Keeps the
     /// capacity.
     #[inline(always)]

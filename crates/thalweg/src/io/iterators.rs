@@ -50,12 +50,17 @@ impl Environment {
             Details::none(),
             Parallelism::Fixed(1),
             true,
-            Iterators { open },
+            // One that blocks until its last item was processed would wait for ever.
+            Iterators { open, gathers: false },
         )
     }
 
     /// The records of as many iterators as there are cores, on all hosts together, each in a task of its own. The
     /// closure receives the index of the iterator to make, and their number; it is called on the host of the task.
+    ///
+    /// A task takes as many as 64 items from a fast iterator before it processes the first of them. An iterator that waits until
+    /// what it gave was processed belongs into [`iter`](Self::iter), which takes one at a time, or better behind a
+    /// [`channel`](Self::channel).
     ///
     /// ```
     /// use thalweg::Environment;
@@ -77,7 +82,8 @@ impl Environment {
     {
         let tasks = self.tasks_of_cores();
         let open = move |task, tasks| Some(make(task, tasks).into_iter());
-        self.source(Origin::here("parallel_iter"), Details::none(), tasks, true, Iterators { open })
+        let iterators = Iterators { open, gathers: true };
+        self.source(Origin::here("parallel_iter"), Details::none(), tasks, true, iterators)
     }
 
     /// The numbers of a range, in as many tasks as there are cores.
@@ -105,6 +111,8 @@ impl Environment {
 
 struct Iterators<F> {
     open: F,
+    /// Whether items may be gathered before the first of them is pushed.
+    gathers: bool,
 }
 
 struct Items<I> {
@@ -122,6 +130,7 @@ struct Items<I> {
     /// The number of items pushed at a time, and the time of the previous call.
     run: usize,
     since: Nanos,
+    gathers: bool,
 }
 
 /// How far an iterator was read, in checkpoints.
@@ -231,7 +240,8 @@ where
             ended.clear();
         }
         let (run, since) = (FIRST_RUN, cx.clock.now());
-        Ok(Items { iter, reading, others, ended, position, count: 0, total, run, since })
+        let gathers = self.gathers;
+        Ok(Items { iter, reading, others, ended, position, count: 0, total, run, since, gathers })
     }
 }
 
@@ -295,16 +305,16 @@ const GATHERED: RangeInclusive<usize> = 17..=256;
 
 /// Pushes at most `most` items of an iterator; returns how many of these it did not have.
 #[inline(always)]
-fn push_run<I, N>(iter: &mut Option<I>, most: usize, next: &mut N) -> usize
+fn push_run<I, N>(iter: &mut Option<I>, most: usize, gathers: bool, next: &mut N) -> usize
 where
     I: Iterator<Item: 'static>,
     N: Push<I::Item, ()>,
 {
     let mut left = most;
     let Some(iter) = iter else { return left };
-    // An iterator that is slow has short runs: no item waits for the next.
-    let gathers = !N::IS_LOOP && GATHERED.contains(&size_of::<Option<I::Item>>());
-    if !gathers || most <= PIECE {
+    let pays = !N::IS_LOOP && GATHERED.contains(&size_of::<Option<I::Item>>());
+    // The runs of a slow iterator are short.
+    if !pays || !gathers || most <= PIECE {
         next.push_run(Run { iter, left: &mut left }, ());
         return left;
     }
@@ -323,13 +333,13 @@ where
 
 /// The same for an iterator that is moved out. A function of its own: without optimisation its caller would need the
 /// stack for a large iterator too.
-fn push_run_moved<I, N>(home: &mut Option<I>, most: usize, next: &mut N) -> usize
+fn push_run_moved<I, N>(home: &mut Option<I>, most: usize, gathers: bool, next: &mut N) -> usize
 where
     I: Iterator<Item: 'static>,
     N: Push<I::Item, ()>,
 {
     let mut moved = Moved { iter: home.take(), home };
-    push_run(&mut moved.iter, most, next)
+    push_run(&mut moved.iter, most, gathers, next)
 }
 
 /// The most items that are dropped in one turn.
@@ -392,9 +402,9 @@ impl<I: Iterator<Item: 'static> + Send + 'static> Source for Items<I> {
         }
         self.since = now;
         let left = if size_of::<I>() <= LARGEST_MOVED {
-            push_run_moved(&mut self.iter, self.run, next)
+            push_run_moved(&mut self.iter, self.run, self.gathers, next)
         } else {
-            push_run(&mut self.iter, self.run, next)
+            push_run(&mut self.iter, self.run, self.gathers, next)
         };
         let count = self.run - left;
         self.count += count as u64;

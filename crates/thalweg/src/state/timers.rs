@@ -35,6 +35,8 @@ const CHUNK: usize = 16;
 const PAGE: usize = 32;
 /// A slot with at most this many timers, all of them due, is sorted: that is faster than distributing them.
 const SORTED: usize = 256;
+/// The same of a slot whose order does not matter: its timers are copied, into memory that stays.
+const COPIED: usize = 1 << 13;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
@@ -393,7 +395,8 @@ impl<T: Copy + Default> Timers<T> {
     fn open(&mut self, level: usize, digit: usize, until: u64, order: Order) {
         let slot = self.free_slot(level, digit);
         let ends = self.reached | below(level);
-        let whole = ends <= until && (order == Order::Any || slot.len <= SORTED);
+        let most = if order == Order::Any { COPIED } else { SORTED };
+        let whole = ends <= until && slot.len <= most;
         self.sorted.clear();
         self.sorted_taken = 0;
         let mut chunk = slot.first;

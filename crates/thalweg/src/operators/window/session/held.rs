@@ -37,7 +37,7 @@ pub(super) struct Held<K: Key + ?Sized, S> {
 /// The parts that begin in a slice of time.
 struct Slice<K: Key + ?Sized, S> {
     parts: PartialBatch<K, Part<S>>,
-    /// The bytes that the states own.
+    /// The bytes that keys and states own.
     heap: usize,
 }
 
@@ -63,6 +63,12 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
         }
     }
 
+    /// The bytes that are occupied, with room for further parts.
+    pub(super) fn occupied(&self) -> usize {
+        let slices = self.slices.iter().map(|slice| slice.parts.occupied() + slice.heap);
+        slices.chain(self.spare.iter().map(PartialBatch::occupied)).sum()
+    }
+
     /// The end of the part that ends first.
     pub(super) fn first_end(&self) -> Option<i64> {
         let parts = self.slices.iter().flat_map(|slice| slice.parts.states());
@@ -84,6 +90,7 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
         {
             *parts = spare;
         }
+        *heap += K::slot_heap(&part.key);
         parts.push(part);
         *heap += parts.last_heap();
         self.len += 1;
@@ -193,11 +200,22 @@ mod tests {
                 }
                 prop_assert_eq!(held.first_end(), inside.iter().map(|one| one.1).min());
                 prop_assert_eq!(held.bytes() > 0, !inside.is_empty());
+                prop_assert!(held.occupied() >= held.bytes());
             }
             let mut left = 0;
             held.take_all(|parts| left += parts.count());
             prop_assert_eq!((left, held.bytes(), held.spare.len()), (inside.len(), 0, 0));
         }
+    }
+
+    #[test]
+    fn what_keys_and_states_own_counts() {
+        let mut held = Held::<String, String>::default();
+        let text = || "x".repeat(1_000);
+        held.push(PartialEntry { hash: 1, key: text(), arena: &(), state: (3, 5, text()) });
+        assert!((2_000..3_000).contains(&held.bytes()), "{}", held.bytes());
+        held.take_all(|parts| parts.clear());
+        assert_eq!((held.bytes(), held.occupied()), (0, 0));
     }
 
     #[test]

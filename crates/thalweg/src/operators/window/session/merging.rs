@@ -192,12 +192,15 @@ where
             None if self.held.bytes() > self.most => self.merge_before(keys, None),
             None => {}
         }
-        keys.holds_beside(self.held.bytes());
-        false
+        keys.holds_beside(self.held.occupied());
+        // There may be no room for a key: then nothing may be emitted any more.
+        keys.has_failed()
     }
 
     fn give_up(&mut self) {
-        self.held = Held::default();
+        if self.held.bytes() > 0 {
+            self.held = Held::default();
+        }
     }
 
     fn passed(watermark: Timestamp) -> Option<i64> {
