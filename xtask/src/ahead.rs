@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Builds that are under way. Those that are not finished when it is dropped are ended.
+/// Builds that are under way. When it is dropped, no other begins, and cargo is ended; compilers that it has started finish what they
+/// are at.
 pub(crate) struct Ahead(Arc<Mutex<State>>);
 
 #[derive(Default)]

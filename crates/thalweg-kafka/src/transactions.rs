@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use thalweg::connector::SinkContext;
+use thalweg::connector::{SinkContext, SinkWaker};
 use thalweg::data::hash_bytes;
 use thalweg::{Data, Error, ErrorKind, Result};
 
@@ -94,6 +94,19 @@ pub(crate) struct Begun {
     thread: JoinHandle<Result<u64>>,
 }
 
+/// Says that there is an answer, also after a panic, and wakes the task.
+struct Answers {
+    is_over: Arc<AtomicBool>,
+    waker: SinkWaker,
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
+
 impl Begun {
     /// Whether there is an answer.
     pub(crate) fn is_over(&self) -> bool {
@@ -123,13 +136,10 @@ impl Transactions {
         let is_over = Arc::<AtomicBool>::default();
         let (of_thread, over) = (name.clone(), Arc::clone(&is_over));
         let begin = move || {
-            let last = {
-                let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-                slot.begin(&clients, &topic, &of_thread)
-            };
-            over.store(true, Ordering::Release);
-            waker.wake();
-            last
+            // Dropped last.
+            let _answers = Answers { is_over: over, waker };
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.begin(&clients, &topic, &of_thread)
         };
         let thread = thread::Builder::new().name("transactions".to_owned()).spawn(begin);
         let thread = thread

@@ -153,6 +153,16 @@ enum Way {
     InEpochs { numbers: Numbers, records: Vec<u8>, most: Most },
 }
 
+impl Way {
+    /// An answer that there is meanwhile, and that may be an error, is taken by a task without records, too.
+    fn answer(&mut self) -> Result<()> {
+        match self {
+            Self::InEpochs { numbers, .. } if !numbers.are_awaited() => numbers.know(),
+            Self::InEpochs { .. } | Self::AtOnce { .. } => Ok(()),
+        }
+    }
+}
+
 /// The numbers of a task's transactions.
 enum Numbers {
     /// They are being asked for.
@@ -270,7 +280,12 @@ where
         }
     }
 
+    fn rest(&mut self) -> Result<()> {
+        self.way.answer()
+    }
+
     fn prepare(&mut self) -> Result<Option<Prepared<Epoch>>> {
+        self.way.answer()?;
         match &mut self.way {
             Way::AtOnce { producer, sent, .. } => {
                 let (producer, sent) = (Arc::clone(producer), std::mem::take(sent));

@@ -242,17 +242,20 @@ fn refused(broker: &mut Broker) {
         let sink = KafkaSink::exactly_once(&address, &topic, none).option(fixed, "false");
         assert!(run(sink).message().contains(fixed));
     }
-    // More than brokers allow: known when the tasks begin with their transactions, and said though the source never ends.
-    let sink = KafkaSink::exactly_once(&address, &topic, none)
-        .option("transaction.timeout.ms", "2000000000");
-    let env = environment(2, None);
-    env.range(0..u64::MAX).write(sink);
-    let error = env.run().unwrap_err();
-    assert!(
-        error.message().starts_with("cannot begin with the transactions thalweg-refused-"),
-        "{error}"
-    );
-    assert!(error.operator().is_some_and(|name| name.starts_with("write (")), "{error}");
+    // More than brokers allow: known when the tasks begin with their transactions, and said though the source never ends, or
+    // has nothing.
+    for records in [0..u64::MAX, 0..0] {
+        let sink = KafkaSink::exactly_once(&address, &topic, none)
+            .option("transaction.timeout.ms", "2000000000");
+        let env = environment(2, None);
+        env.range(records).write(sink);
+        let error = env.run().unwrap_err();
+        assert!(
+            error.message().starts_with("cannot begin with the transactions thalweg-refused-"),
+            "{error}"
+        );
+        assert!(error.operator().is_some_and(|name| name.starts_with("write (")), "{error}");
+    }
     fn large(_: u64, out: &mut Outgoing) -> thalweg::Result<()> {
         out.payload(vec![0; 1_000_000]);
         Ok(())
