@@ -154,11 +154,11 @@ enum Way {
 }
 
 impl Way {
-    /// An answer that there is meanwhile, and that may be an error, is taken by a task without records, too.
+    /// Takes the answer of brokers that there is meanwhile, which may be an error: in a task without records, too.
     fn answer(&mut self) -> Result<()> {
         match self {
-            Self::InEpochs { numbers, .. } if !numbers.are_awaited() => numbers.know(),
-            Self::InEpochs { .. } | Self::AtOnce { .. } => Ok(()),
+            Self::InEpochs { numbers, .. } => numbers.answer(),
+            Self::AtOnce { .. } => Ok(()),
         }
     }
 }
@@ -177,6 +177,11 @@ impl Numbers {
     /// Whether they are being asked for, without an answer so far.
     fn are_awaited(&self) -> bool {
         matches!(self, Self::Asked(begun) if !begun.is_over())
+    }
+
+    /// Takes the answer, if there is one.
+    fn answer(&mut self) -> Result<()> {
+        if self.are_awaited() { Ok(()) } else { self.know() }
     }
 
     /// Takes the answer, and waits for it if there is none.
@@ -260,9 +265,7 @@ where
                 })
             }
             Way::InEpochs { numbers, records, most } => {
-                if !numbers.are_awaited() {
-                    numbers.know()?;
-                }
+                numbers.answer()?;
                 record.save(records);
                 if records.len() > most.bytes {
                     return Err(too_much(*most));

@@ -549,16 +549,14 @@ fn has_named_files(dir: &Path) -> bool {
 /// Hosts that would begin with different checkpoints.
 #[test]
 fn hosts_must_begin_with_one_checkpoint() {
-    let folder = loop {
+    let interrupted = (0..10).find_map(|_| {
         let folder = tempfile::tempdir().unwrap();
         write_input(folder.path());
+        assert!(!interrupt(folder.path(), 1, 2, When::Checkpoints(2)));
         // On a busy machine it may be nearly over, and have begun to give its files their names.
-        if !interrupt(folder.path(), 1, 2, When::Checkpoints(2))
-            && !has_named_files(&folder.path().join("numbered"))
-        {
-            break folder;
-        }
-    };
+        (!has_named_files(&folder.path().join("numbered"))).then_some(folder)
+    });
+    let folder = interrupted.expect("it is interrupted in time");
     let folder = folder.path();
     fs::rename(folder.join("checkpoints"), folder.join("checkpoints-0")).unwrap();
     // As if more had been written after the checkpoint: nothing is cut before all hosts agree to go on from there.

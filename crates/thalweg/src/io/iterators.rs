@@ -50,7 +50,7 @@ impl Environment {
             Details::none(),
             Parallelism::Fixed(1),
             true,
-            // One that blocks until its last item was processed would wait for ever.
+            // One that waits until its stage has processed what it gave would wait for ever.
             Iterators { open, gathers: false },
         )
     }
@@ -58,8 +58,8 @@ impl Environment {
     /// The records of as many iterators as there are cores, on all hosts together, each in a task of its own. The
     /// closure receives the index of the iterator to make, and their number; it is called on the host of the task.
     ///
-    /// A task takes as many as 64 items from a fast iterator before it processes the first of them. An iterator that waits until
-    /// what it gave was processed belongs into [`iter`](Self::iter), which takes one at a time, or better behind a
+    /// A task takes as many as 64 items from a fast iterator before it processes the first of them, and behind an exchange records
+    /// wait in batches: an iterator that waits for what becomes of its items may wait for ever. Send such records through a
     /// [`channel`](Self::channel).
     ///
     /// ```
@@ -681,6 +681,26 @@ mod tests {
         let env = Environment::new();
         let _out = env.iter((0..10_000).map(boom)).fold(0, |sum, n| *sum += n).collect::<Vec<_>>();
         assert!(env.run().unwrap_err().to_string().starts_with("iter"));
+    }
+
+    /// In its stage; behind an exchange, records wait in batches.
+    #[test]
+    fn an_item_of_iter_is_processed_before_the_next_one_is_taken() {
+        let (done, processed) = std::sync::mpsc::channel();
+        let env = Environment::new();
+        let mut given = 0_u64;
+        let items = std::iter::from_fn(move || {
+            given += 1;
+            if given > 1 {
+                let last = processed.recv_timeout(std::time::Duration::from_secs(60));
+                assert_eq!(last, Ok(given - 1));
+            }
+            (given <= 20_000).then_some((given, given))
+        });
+        let count = env.iter(items).inspect(move |(item, _)| done.send(*item).unwrap()).count();
+        let count = count.collect::<Vec<_>>();
+        env.run().unwrap();
+        assert_eq!(count.take().unwrap(), [20_000]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ const COPIED: usize = 1 << 13;
 const NONE: u32 = u32::MAX;
 
 /// The order in which timers are removed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// That of their times.
     OfTime,
@@ -571,9 +571,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn timers_come_in_order_after_any_steps(
+        fn timers_come_in_order_or_in_any_after_any_steps(
             start in prop_oneof![Just(i64::MIN), Just(0), any::<i64>()],
             steps in steps(),
+            order in prop_oneof![Just(Order::OfTime), Just(Order::Any)],
         ) {
             let (mut timers, mut model) = (Timers::new(), Model::default());
             let mut now = start;
@@ -591,8 +592,13 @@ mod tests {
                     Step::Pop(by, count) => {
                         now = now.saturating_add(by);
                         for _ in 0..count {
-                            let expected = model.pop(now);
-                            prop_assert_eq!(timers.pop(now), expected);
+                            match (order, timers.next(now, order)) {
+                                (Order::Any, Some(timer)) => {
+                                    prop_assert!(timer.0 <= now);
+                                    prop_assert!(model.timers.remove(&timer).is_some());
+                                }
+                                (_, timer) => prop_assert_eq!(timer, model.pop(now)),
+                            }
                         }
                     }
                     Step::Strike(divisor) => {
@@ -606,57 +612,14 @@ mod tests {
                 prop_assert_eq!(timers.first(), next);
                 prop_assert_eq!(timers.not_before().is_some(), next.is_some());
             }
-            while let Some(expected) = model.pop(i64::MAX) {
-                prop_assert_eq!(timers.pop(i64::MAX), Some(expected));
-            }
-            prop_assert_eq!(timers.pop(i64::MAX), None);
-            prop_assert!(timers.is_empty());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn in_any_order_the_same_timers_come(
-            start in prop_oneof![Just(i64::MIN), Just(0), any::<i64>()],
-            steps in steps(),
-        ) {
-            let (mut timers, mut model) = (Timers::new(), Model::default());
-            let mut now = start;
-            for (number, step) in (0..).zip(steps) {
-                match step {
-                    Step::Add(from_now) => {
-                        let at = now.saturating_add(from_now);
-                        timers.add(at, number);
-                        model.timers.insert((at, number), number);
-                    }
-                    Step::AddAt(at) => {
-                        timers.add(at, number);
-                        model.timers.insert((at, number), number);
-                    }
-                    Step::Pop(by, count) => {
-                        now = now.saturating_add(by);
-                        for _ in 0..count * count {
-                            match timers.next(now, Order::Any) {
-                                Some(timer) => {
-                                    prop_assert!(timer.0 <= now);
-                                    prop_assert!(model.timers.remove(&timer).is_some());
-                                }
-                                None => prop_assert_eq!(model.pop(now), None),
-                            }
-                        }
-                    }
-                    Step::Strike(divisor) => {
-                        timers.retain(|_, number| number % divisor != 0);
-                        model.timers.retain(|_, number| *number % divisor != 0);
-                    }
+            while let Some(timer) = timers.next(i64::MAX, order) {
+                if order == Order::OfTime {
+                    prop_assert_eq!(model.timers.keys().next(), Some(&timer));
                 }
-                prop_assert_eq!(timers.len(), model.timers.len());
-                prop_assert_eq!(timers.first(), model.timers.keys().next().map(|(at, _)| *at));
-            }
-            while let Some(timer) = timers.next(i64::MAX, Order::Any) {
                 prop_assert!(model.timers.remove(&timer).is_some());
             }
             prop_assert!(model.timers.is_empty());
+            prop_assert!(timers.is_empty());
         }
     }
 

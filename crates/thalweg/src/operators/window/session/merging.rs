@@ -138,20 +138,15 @@ impl<V: Record + ?Sized, A: Combine<V>> Merges<V, A> {
             visit.leave(hash);
         });
     }
-}
-
-impl<T, K, V, A, N> MergedKeys<T, K, V, A, N>
-where
-    T: EventTime,
-    K: Key + ?Sized,
-    V: Record + ?Sized,
-    A: Combine<V>,
-    N: Push<(K::Owned, Pane<A::Output>), T>,
-{
     /// Adds the parts that begin before a time to the sessions of their keys; all of them, if none is given.
     #[inline(never)]
-    fn merge_before(&mut self, keys: &mut KeysOf<Self>, time: Option<Timestamp>) {
-        let mut cx = (&mut self.merges, keys);
+    fn merge_before<K: Key + ?Sized>(
+        &mut self,
+        keys: &mut KeyedTimers<K, SessionsOf<A::State, ()>>,
+        held: &mut Held<K, A::State>,
+        time: Option<Timestamp>,
+    ) {
+        let mut cx = (self, keys);
         let merge = |parts: &mut PartialBatch<K, Part<A::State>>| {
             parts.drain_ahead(
                 &mut cx,
@@ -160,8 +155,8 @@ where
             );
         };
         match time {
-            Some(time) => self.held.take_before(time.as_micros(), merge),
-            None => self.held.take_all(merge),
+            Some(time) => held.take_before(time.as_micros(), merge),
+            None => held.take_all(merge),
         }
     }
 }
@@ -186,13 +181,14 @@ where
     }
 
     fn catch_up(&mut self, keys: &mut KeysOf<Self>) -> bool {
+        let Self { merges, held, most, .. } = self;
         match keys.held() {
-            Some(Event::Watermark(at)) => self.merge_before(keys, Some(at)),
-            Some(_) => self.merge_before(keys, None),
-            None if self.held.bytes() > self.most => self.merge_before(keys, None),
+            Some(Event::Watermark(at)) => merges.merge_before(keys, held, Some(at)),
+            Some(_) => merges.merge_before(keys, held, None),
+            None if held.bytes() > *most => merges.merge_before(keys, held, None),
             None => {}
         }
-        keys.holds_beside(self.held.occupied());
+        keys.holds_beside(held.occupied());
         // There may be no room for a key: then nothing may be emitted any more.
         keys.has_failed()
     }
