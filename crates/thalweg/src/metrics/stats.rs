@@ -455,6 +455,15 @@ impl Stats {
         reached.split_off(1)
     }
 
+    /// The source that had nothing to give for the greatest share of the time, and that share, if it tells something.
+    fn source_that_waits(&self) -> Option<(String, f64)> {
+        let sources = self.stages.iter().filter(|stage| stage.inputs.is_empty());
+        let most = sources.max_by_key(|stage| stage.idle.mean)?;
+        let waited = share(most.idle.mean.as_secs_f64(), self.wall);
+        let source = self.operators_in(most).next()?;
+        (waited >= TELLING).then(|| (source.label(), waited))
+    }
+
     fn operators_in<'a>(
         &'a self,
         stage: &'a StageStats,
@@ -543,10 +552,18 @@ impl Stats {
             Some(Limit { stage, operators, why, .. }) => {
                 writeln!(f, "stage {stage} ({operators}) limited the job: {why}")?;
             }
-            None => writeln!(
-                f,
-                "no operator limited the job: its tasks mostly waited for what they read"
-            )?,
+            None => {
+                write!(
+                    f,
+                    "no operator limited the job: its tasks mostly waited for what they read"
+                )?;
+                match self.source_that_waits() {
+                    Some((label, share)) => {
+                        writeln!(f, ", {label} for {} of the time", show::percent(share))?;
+                    }
+                    None => writeln!(f)?,
+                }
+            }
         }
         for op in &self.operators {
             if let Some(holding) = op.watermark.as_ref().and_then(|mark| mark.holding(STILL)) {
@@ -720,7 +737,14 @@ mod tests {
     fn a_job_that_waits_has_no_bottleneck() {
         let stats = pipeline([&[20], &[10, 10, 10, 10], &[0]]);
         assert_eq!(limiting_operator(&stats), None);
-        assert!(stats.to_string().contains("no operator limited the job"));
+        assert!(stats.to_string().contains("waited for what they read\n"), "{stats}");
+        let mut stats = stats;
+        stats.stages[0].idle = spread(&[930]);
+        stats.stages[1].idle = spread(&[990, 990, 990, 990]);
+        stats.operators[0].method = "read".to_owned();
+        stats.operators[0].place = "src/main.rs:7:9".to_owned();
+        let said = "what they read, read (src/main.rs:7:9) for 93% of the time\n";
+        assert!(stats.to_string().contains(said), "{stats}");
         assert_eq!(limiting_operator(&Stats::default()), None);
     }
 
