@@ -1,13 +1,13 @@
 //! `thalweg checkpoint`: what is in the directory of a job's checkpoints.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
 
-/// Look at the checkpoints of a job, or remove them
+/// Look at the checkpoints of a job, copy or remove them
 ///
 /// A program that is run with `--checkpoint DIR` keeps its two newest checkpoints there, until its job has ended well.
 #[derive(clap::Args)]
@@ -16,6 +16,7 @@ Examples:
   thalweg checkpoint ls saved               # number, age and size of each, and whether it is whole
   thalweg checkpoint show saved             # what each operator has in the newest
   thalweg checkpoint verify saved           # whether each is whole; the exit status is 1 if not
+  thalweg checkpoint cp saved kept          # the newest, in a directory in which no job removes it
   thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -36,6 +37,17 @@ enum Command {
     },
     /// Read every checkpoint, with what operators have on disk, and compare all digests; the exit status is 1 if one cannot be read
     Verify(Directory),
+    /// Copy a checkpoint into a directory of its own (a savepoint): a job that is run with that goes on from there
+    Cp {
+        #[command(flatten)]
+        dir: Directory,
+        /// Where to: it must have no checkpoints, and is made if it is not there
+        #[arg(value_name = "TO")]
+        to: PathBuf,
+        /// The number of the checkpoint [default: the newest]
+        #[arg(long, value_name = "N")]
+        number: Option<u64>,
+    },
     /// Remove checkpoints; a job that goes on without them begins anew
     Rm {
         #[command(flatten)]
@@ -61,12 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let (text, status) = match &arguments.command {
         Command::Ls(dir) => (table(dir, &list(dir)?, SystemTime::now())?, 0),
         Command::Show { dir, number } => {
-            let all = list(dir)?;
-            let wanted = match number {
-                Some(number) => all.iter().find(|file| file.number == *number),
-                None => all.last(),
-            };
-            let Some(file) = wanted else { bail!("{} has no such checkpoint", dir.dir.display()) };
+            let file = chosen(dir, *number)?;
             match CheckpointDir::open(&dir.dir)?.read(file.number) {
                 Ok(states) => (format!("checkpoint {}\n{}", file.number, states_table(&states)), 0),
                 // The job has newer ones by now.
@@ -75,6 +82,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             }
         }
         Command::Verify(dir) => verify(dir)?,
+        Command::Cp { dir, to, number } => {
+            let file = chosen(dir, *number)?;
+            match CheckpointDir::open(&dir.dir)?.copy(file.number, to) {
+                Ok(copy) => {
+                    let size = size(copy.bytes);
+                    (format!("copied checkpoint {}, {size}, to {}\n", copy.number, to.display()), 0)
+                }
+                // The job has newer ones by now.
+                Err(_) if number.is_none() && !file.path.exists() => return run(arguments),
+                Err(error) => return Err(error.into()),
+            }
+        }
         Command::Rm { number: None, all: false, .. } => {
             bail!(
                 "which checkpoint? `--number N` removes one, and `--all` removes all of them, so that the job begins anew"
@@ -105,6 +124,16 @@ fn list(Directory { dir }: &Directory) -> Result<Vec<CheckpointFile>> {
         bail!("{} has no checkpoints: they are removed when the job has ended well", dir.display());
     }
     Ok(files)
+}
+
+/// The checkpoint with this number, or the newest.
+fn chosen(dir: &Directory, number: Option<u64>) -> Result<CheckpointFile> {
+    let mut all = list(dir)?;
+    let chosen = match number {
+        Some(number) => all.into_iter().find(|file| file.number == number),
+        None => all.pop(),
+    };
+    chosen.with_context(|| format!("{} has no such checkpoint", dir.dir.display()))
 }
 
 fn verify(dir: &Directory) -> Result<(String, u8)> {

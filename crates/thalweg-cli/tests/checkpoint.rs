@@ -98,3 +98,29 @@ fn checkpoints_are_listed_shown_verified_and_removed() {
     assert_eq!(gone.status.code(), Some(2));
     assert!(text(&gone.stderr).contains("nowhere"), "{}", text(&gone.stderr));
 }
+
+#[test]
+fn a_copy_stays_and_a_job_goes_on_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [dir, kept] = ["saved", "kept"].map(|name| folder.path().join(name));
+    make_checkpoints(&dir);
+    let newest = CheckpointDir::open(&dir).unwrap().list().unwrap().pop().unwrap();
+    let copied = thalweg(&["cp"], &dir, &[kept.to_str().unwrap()]);
+    assert!(copied.status.success(), "{}", text(&copied.stderr));
+    let said = text(&copied.stdout);
+    assert!(said.starts_with(&format!("copied checkpoint {}, ", newest.number)), "{said}");
+    assert!(thalweg(&["rm"], &dir, &["--all"]).status.success());
+    let copy = CheckpointDir::open(&kept).unwrap().list().unwrap();
+    assert_eq!(copy.len(), 1);
+    assert_eq!((copy[0].number, copy[0].bytes), (newest.number, newest.bytes));
+    assert!(thalweg(&["verify"], &kept, &[]).status.success());
+    let twice = thalweg(&["cp"], &kept, &[kept.to_str().unwrap()]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("needs one of its own"), "{}", text(&twice.stderr));
+    // A job that is run with the copy goes on from there: its first checkpoint has a higher number.
+    make_checkpoints(&kept);
+    let later = CheckpointDir::open(&kept).unwrap().list().unwrap();
+    assert!(later[0].number >= newest.number && later[1].number > newest.number, "{later:?}");
+    let missing = thalweg(&["cp"], &kept, &["nowhere", "--number", "0"]);
+    assert!(text(&missing.stderr).contains("no such checkpoint"), "{}", text(&missing.stderr));
+}

@@ -1,6 +1,7 @@
 //! Looks at the checkpoints in a directory, without the program that has made them.
 
 use super::Store;
+use super::copy::copy;
 use super::snapshot::Saved;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::state::check_blocks;
@@ -142,6 +143,38 @@ impl CheckpointDir {
             check_blocks(&self.0.join(name), bytes, records)?;
         }
         self.read(number)
+    }
+
+    /// Copies a checkpoint, with all that it refers to, into a directory that has none, and is made if it is not there. Returns
+    /// the copy, which counts once all of it is on the disk.
+    ///
+    /// A job keeps its two newest checkpoints; a copy stays until a job that is run with its directory has newer ones. Flink
+    /// calls this a savepoint: to go back to, or to try a new version of the program with. What a job publishes from there, it
+    /// publishes again: see the book's page on checkpoints.
+    ///
+    /// # Errors
+    ///
+    /// If the checkpoint is not there or not whole, or was removed meanwhile by its job; if the other directory has
+    /// checkpoints, or a job uses it; if it cannot be written.
+    ///
+    /// ```
+    /// use thalweg::checkpoint::CheckpointDir;
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// let checkpoints = CheckpointDir::open(folder.path())?;
+    /// let error = checkpoints.copy(17, folder.path().join("kept")).unwrap_err();
+    /// assert!(error.to_string().contains("checkpoint-0000000017"));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn copy(&self, number: u64, to: impl AsRef<Path>) -> Result<CheckpointFile> {
+        let to = to.as_ref();
+        copy(&self.0, number, to)?;
+        let copied = Self::open(to)?.list()?;
+        let copied = copied.into_iter().find(|file| file.number == number);
+        copied.ok_or_else(|| {
+            let what = "the copy was removed by another program";
+            Error::new(ErrorKind::Io, what).at(Place::File(to.to_owned()))
+        })
     }
 
     /// Removes a checkpoint.

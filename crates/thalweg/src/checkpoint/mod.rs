@@ -13,6 +13,7 @@
 //! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
 
 mod compare;
+mod copy;
 mod files;
 mod inspect;
 mod mark;

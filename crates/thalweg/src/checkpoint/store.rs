@@ -429,6 +429,16 @@ impl Store {
         Ok((snapshot, parts))
     }
 
+    /// The names of the files to which a checkpoint refers, all of which are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_file`](Self::read_file).
+    pub(super) fn refers_to(path: &Path) -> Result<Vec<String>> {
+        let (snapshot, parts) = Self::read_whole(path)?;
+        Ok(Referred::by(&snapshot, parts).names().map(str::to_owned).collect())
+    }
+
     /// Writes a checkpoint, whose parts are written. It counts when this returns, and older ones that are not needed any
     /// more are removed.
     ///
