@@ -13,12 +13,13 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     setup::debian("java", "default-jdk-headless")?;
     let jars = jars()?;
     // With the features of the workspace's other tests, so that nothing is compiled again.
-    let mut tests = cargo(["test", "--workspace", FEATURES, "--test", "broker"]);
+    let mut tests =
+        cargo(["test", "--workspace", FEATURES, "--test", "broker", "--test", "profile"]);
     run_tests(tests.env("THALWEG_KAFKA_JARS", jars), totals)
 }
 
 /// The folder with the broker's jars, which are got unless they are there.
-fn jars() -> Result<PathBuf> {
+pub(crate) fn jars() -> Result<PathBuf> {
     let pom = root().join("crates/thalweg-kafka/tests/broker/pom.xml");
     let folder = metadata::read()?.target.join("kafka");
     let (jars, stamp) = (folder.join("jars"), folder.join("got"));

@@ -19,6 +19,7 @@ mod mpi;
 mod networks;
 mod oracles;
 mod process;
+mod profile;
 mod reproduce;
 mod setup;
 mod test;
@@ -48,6 +49,7 @@ enum Command {
     Long(long::Arguments),
     Networks(networks::Arguments),
     Bench(bench::Arguments),
+    Profile(profile::Arguments),
     Reproduce(reproduce::Arguments),
     Data(data::Arguments),
     Lines(lines::Arguments),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Long(arguments) => long::run(&arguments),
         Command::Networks(arguments) => networks::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Profile(arguments) => profile::command(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Data(arguments) => data::run(&arguments),
         Command::Lines(arguments) => lines::run(&arguments),

@@ -1,4 +1,4 @@
-//! The command `thalweg`, which starts a job on many hosts, and looks at checkpoints.
+//! The command `thalweg`, which starts a job on many hosts, looks at checkpoints, and takes pipelines apart.
 
 mod checkpoint;
 mod exec;
@@ -6,6 +6,7 @@ mod hosts;
 mod launch;
 mod lines;
 mod local;
+mod profile;
 mod script;
 mod ssh;
 mod supervise;
@@ -25,6 +26,7 @@ struct Arguments {
 enum Command {
     Launch(launch::Arguments),
     Checkpoint(checkpoint::Arguments),
+    Profile(profile::Arguments),
     #[command(hide = true)]
     Exec(exec::Arguments),
 }
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Launch(arguments) => launch::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments).map(|never| match never {}),
         Command::Exec(arguments) => exec::run(&arguments).map(|never| match never {}),
     };
     match ended {

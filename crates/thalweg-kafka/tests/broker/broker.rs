@@ -131,6 +131,14 @@ impl Broker {
         name.to_owned()
     }
 
+    /// The names of topics that begin so.
+    #[allow(dead_code)]
+    pub fn topics(&self, prefix: &str) -> Vec<String> {
+        let metadata = self.admin().inner().fetch_metadata(None, PATIENCE).expect("an answer");
+        let names = metadata.topics().iter().map(|topic| topic.name().to_owned());
+        names.filter(|name| name.starts_with(prefix)).collect()
+    }
+
     pub fn delete_topic(&self, name: &str) {
         let gone = block_on(self.admin().delete_topics(&[name], &options())).expect("an answer");
         gone.into_iter().for_each(|gone| _ = gone.expect("the topic was there"));
