@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
 
@@ -16,7 +16,7 @@ Examples:
   thalweg checkpoint ls saved               # number, age and size of each, and whether it is whole
   thalweg checkpoint show saved             # what each operator has in the newest
   thalweg checkpoint verify saved           # whether each is whole; the exit status is 1 if not
-  thalweg checkpoint cp saved kept          # the newest, in a directory in which no job removes it
+  thalweg checkpoint cp saved kept          # the newest, to go back to: the job does not remove it there
   thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -37,7 +37,7 @@ enum Command {
     },
     /// Read every checkpoint, with what operators have on disk, and compare all digests; the exit status is 1 if one cannot be read
     Verify(Directory),
-    /// Copy a checkpoint into a directory of its own (a savepoint): a job that is run with that goes on from there
+    /// Copy a checkpoint into a directory of its own (a savepoint), to go back to in place of the job that goes on
     Cp {
         #[command(flatten)]
         dir: Directory,
@@ -83,16 +83,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         }
         Command::Verify(dir) => verify(dir)?,
         Command::Cp { dir, to, number } => {
-            let file = chosen(dir, *number)?;
-            match CheckpointDir::open(&dir.dir)?.copy(file.number, to) {
-                Ok(copy) => {
-                    let size = size(copy.bytes);
-                    (format!("copied checkpoint {}, {size}, to {}\n", copy.number, to.display()), 0)
-                }
-                // The job has newer ones by now.
-                Err(_) if number.is_none() && !file.path.exists() => return run(arguments),
-                Err(error) => return Err(error.into()),
-            }
+            let copy = copy(dir, to, *number)?;
+            let size = size(copy.bytes);
+            (format!("copied checkpoint {}, {size}, to {}\n", copy.number, to.display()), 0)
         }
         Command::Rm { number: None, all: false, .. } => {
             bail!(
@@ -124,6 +117,22 @@ fn list(Directory { dir }: &Directory) -> Result<Vec<CheckpointFile>> {
         bail!("{} has no checkpoints: they are removed when the job has ended well", dir.display());
     }
     Ok(files)
+}
+
+/// How often the newest checkpoint is looked for anew, where a job removes it at that moment.
+const TRIES: usize = 10;
+
+/// Copies a checkpoint, or the newest.
+fn copy(dir: &Directory, to: &Path, number: Option<u64>) -> Result<CheckpointFile> {
+    let mut tries = 1;
+    loop {
+        let file = chosen(dir, number)?;
+        match CheckpointDir::open(&dir.dir)?.copy(file.number, to) {
+            // The job has newer ones by now.
+            Err(_) if number.is_none() && !file.path.exists() && tries < TRIES => tries += 1,
+            copied => return Ok(copied?),
+        }
+    }
 }
 
 /// The checkpoint with this number, or the newest.

@@ -79,6 +79,14 @@ fn copy(folder: &Path) -> tempfile::TempDir {
     copy
 }
 
+/// The same of one checkpoint alone, by the engine.
+fn savepoint(folder: &Path, number: u64) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    let checkpoints = CheckpointDir::open(folder.join("checkpoints")).unwrap();
+    checkpoints.copy(number, copy.path().join("checkpoints")).unwrap();
+    copy
+}
+
 type Job<R> = fn(&Environment, &Run) -> Output<Vec<R>>;
 
 /// Runs a job until it has two checkpoints that refer to files of spilled records, and cancels it. Returns the folder.
@@ -128,7 +136,10 @@ fn restored<R: Ord + Debug>(job: Job<R>, expected: impl IntoIterator<Item = R>) 
         let newest = checkpoints.list().unwrap().last().unwrap().number;
         checkpoints.verify(newest).unwrap();
         for after in [1, 2, 3, 5] {
-            let again = copy(folder.path());
+            let again = match after {
+                1 | 3 => savepoint(folder.path(), newest),
+                _ => copy(folder.path()),
+            };
             let (mut found, read) = finish(again.path(), job, after).unwrap();
             found.sort();
             assert!(
@@ -275,6 +286,9 @@ fn files_that_are_torn_missing_or_altered_are_found() {
     assert_eq!(readable(altered.path()), [(before, true), (newest, true)]);
     let checkpoints = CheckpointDir::open(altered.path().join("checkpoints")).unwrap();
     assert!(checkpoints.verify(newest).is_err());
+    let kept = altered.path().join("kept");
+    assert!(checkpoints.copy(newest, &kept).is_err());
+    assert_eq!(CheckpointDir::open(&kept).unwrap().list().unwrap(), []);
     let error = finish(altered.path(), counts, 2).unwrap_err().to_string();
     let expected = "the file of spilled records of the checkpoint was damaged after it was written";
     assert!(error.contains(expected), "{error}");

@@ -1,49 +1,96 @@
-//! Copies of checkpoints in directories of their own, which no job removes: what Flink calls savepoints.
+//! Copies of checkpoints in directories of their own: what Flink calls savepoints.
 #![expect(clippy::disallowed_methods, reason = "a door by which checkpoints reach files")]
 
+use super::Snapshot;
 use super::store::{Store, TEMPORARY};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::state::check_blocks;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Copies a checkpoint, with all that it refers to, into a directory that has none. It is there when all of it is, and on the
-/// disk.
-pub(super) fn copy(from: &Path, number: u64, to: &Path) -> Result<()> {
-    let source = Store::path_of(from, number);
-    let referred = Store::refers_to(&source)?;
-    let to = Store::directory(to)?;
-    let target = Store::open(&to)?;
-    if let Some(other) = Store::numbers(&to)?.last() {
-        let what = "this directory has checkpoints already, and a job begins with the newest: a copy needs one of its own";
-        let place = Place::File(Store::path_of(&to, *other));
-        return Err(Error::new(ErrorKind::Config, what).at(place));
-    }
-    let copied = referred.iter().try_for_each(|name| copy_file(&from.join(name), &to.join(name)));
-    // Last: it counts from then on.
-    let copied = copied.and_then(|()| copy_file(&source, &Store::path_of(&to, number)));
-    if let Err(error) = copied {
-        target.remove_unneeded(|_| true);
-        return Err(error);
-    }
-    // Some file systems do not support this, and do not need it.
-    let _ = File::open(&to).and_then(|dir| dir.sync_all());
-    Ok(())
+/// A file that is to be copied. It is open, so that it can be read also when the job that it belongs to has removed it.
+struct Original {
+    path: PathBuf,
+    file: File,
 }
 
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    let failed = |what: &'static str, path: &Path| {
-        let path = path.to_owned();
-        move |cause| Error::io(&path, what, cause)
+impl Original {
+    fn open(path: PathBuf) -> Result<Self> {
+        let file = File::open(&path);
+        let file = file.map_err(|cause| Error::io(&path, "read the checkpoint", cause))?;
+        Ok(Self { path, file })
+    }
+
+    /// Copies it to a name that is not taken. The copy is as old as the original, and on the disk.
+    fn copy(mut self, to: &Path) -> Result<()> {
+        let failed = |cause| Error::io(to, "write the copy", cause);
+        let dir = to.parent().unwrap_or(Path::new("."));
+        let copy = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir);
+        let mut copy = copy.map_err(failed)?;
+        io::copy(&mut self.file, &mut copy).map_err(failed)?;
+        let modified = self.file.metadata().and_then(|found| found.modified());
+        modified.and_then(|at| copy.as_file().set_modified(at)).map_err(failed)?;
+        copy.as_file().sync_all().map_err(failed)?;
+        copy.persist_noclobber(to).map_err(|error| failed(error.error)).map(drop)
+    }
+}
+
+/// Copies a checkpoint, with all that it refers to, into a directory that has none. It is there when all of it is, was
+/// compared with its digests, and is on the disk.
+pub(super) fn copy(from: &Path, number: u64, to: &Path) -> Result<()> {
+    let source = Store::path_of(from, number);
+    let (snapshot, names) = Store::read_with_names(&source)?;
+    // All of them before the first is copied: a job removes its checkpoints while that goes on.
+    let own = Original::open(source)?;
+    let others = names.iter().map(|name| Original::open(from.join(name)));
+    let others = others.collect::<Result<Vec<_>>>()?;
+
+    let to = Store::directory(to)?;
+    let taken = |to: &Path| match Store::numbers(to)?.last() {
+        Some(other) => {
+            let what = "this directory has checkpoints already, and a job begins with the newest: a copy needs one of its own";
+            let place = Place::File(Store::path_of(to, *other));
+            Err(Error::new(ErrorKind::Config, what).at(place))
+        }
+        None => Ok(()),
     };
-    let mut source = File::open(from).map_err(failed("read the checkpoint", from))?;
-    let dir = to.parent().unwrap_or(Path::new("."));
-    let copy = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(dir);
-    let mut copy = copy.map_err(failed("write the copy", to))?;
-    io::copy(&mut source, &mut copy).map_err(failed("write the copy", to))?;
-    copy.as_file().sync_all().map_err(failed("write the copy", to))?;
-    let named = copy.persist_noclobber(to).map_err(|error| error.error);
-    named.map_err(failed("write the copy", to)).map(drop)
+    // Opening removes what no checkpoint refers to, which a job may just be writing where there are no locks.
+    taken(&to)?;
+    let target = Store::open(&to)?;
+    taken(&to)?;
+    let copied = copy_into(&to, number, own, others, &snapshot);
+    if copied.is_err() {
+        target.remove_unneeded(|_| true);
+    }
+    copied
+}
+
+fn copy_into(
+    to: &Path,
+    number: u64,
+    own: Original,
+    others: Vec<Original>,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    for other in others {
+        let name = other.path.file_name().unwrap_or_default().to_owned();
+        other.copy(&to.join(name))?;
+    }
+    let files: BTreeMap<_, _> =
+        snapshot.all_files().map(|file| ((&file.name, file.bytes), file.records)).collect();
+    for ((name, bytes), records) in files {
+        check_blocks(&to.join(name), bytes, records)?;
+    }
+    // Last: it counts from then on.
+    let path = Store::path_of(to, number);
+    own.copy(&path)?;
+    for dir in [Some(to), to.parent()].into_iter().flatten() {
+        // Some file systems do not support this, and do not need it.
+        let _ = File::open(dir).and_then(|dir| dir.sync_all());
+    }
+    Store::read_file(&path).map(drop)
 }
 
 #[cfg(all(test, not(miri)))]
@@ -68,7 +115,8 @@ mod tests {
         let to = other.path().join("a/b");
         let copy = checkpoints.copy(1, &to).unwrap();
         assert_eq!(copy, CheckpointDir::open(&to).unwrap().list().unwrap()[0]);
-        assert_eq!(copy.bytes, checkpoints.list().unwrap()[0].bytes);
+        let original = &checkpoints.list().unwrap()[0];
+        assert_eq!((copy.bytes, copy.written), (original.bytes, original.written));
         CheckpointDir::open(&to).unwrap().verify(1).unwrap();
         let refused = checkpoints.copy(2, &to).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Config);
@@ -84,7 +132,9 @@ mod tests {
         assert_ne!(results[0], results[1], "one of both has lost its part");
         let files = names(&torn).unwrap();
         assert_eq!(files.iter().filter(|name| name.starts_with("part-")).count(), 1, "{files:?}");
-        // A job that uses the directory would be disturbed.
+        // Nothing is copied onto itself, nor where a job is that has no checkpoint yet.
+        assert!(checkpoints.copy(1, dir.path()).is_err());
+        assert_eq!(checkpoints.list().unwrap().len(), 2);
         let _in_use = Store::open(&other.path().join("a")).unwrap();
         assert!(checkpoints.copy(1, other.path().join("a")).is_err());
     }

@@ -148,13 +148,13 @@ impl CheckpointDir {
     /// Copies a checkpoint, with all that it refers to, into a directory that has none, and is made if it is not there. Returns
     /// the copy, which counts once all of it is on the disk.
     ///
-    /// A job keeps its two newest checkpoints; a copy stays until a job that is run with its directory has newer ones. Flink
-    /// calls this a savepoint: to go back to, or to try a new version of the program with. What a job publishes from there, it
-    /// publishes again: see the book's page on checkpoints.
+    /// A job keeps its two newest checkpoints; a copy stays until a job runs with its directory, which then treats it as its own.
+    /// Flink calls this a savepoint: a place to go back to. A job that goes on from a copy takes the place of the one that was
+    /// copied, whose outputs it goes on with: see the book's page on checkpoints.
     ///
     /// # Errors
     ///
-    /// If the checkpoint is not there or not whole, or was removed meanwhile by its job; if the other directory has
+    /// If the checkpoint is not there, or not whole with all that operators have on disk; if the other directory has
     /// checkpoints, or a job uses it; if it cannot be written.
     ///
     /// ```

@@ -429,14 +429,11 @@ impl Store {
         Ok((snapshot, parts))
     }
 
-    /// The names of the files to which a checkpoint refers, all of which are there.
-    ///
-    /// # Errors
-    ///
-    /// As [`read_file`](Self::read_file).
-    pub(super) fn refers_to(path: &Path) -> Result<Vec<String>> {
+    /// As [`read_file`](Self::read_file), with the names of the files to which it refers.
+    pub(super) fn read_with_names(path: &Path) -> Result<(Snapshot, Vec<String>)> {
         let (snapshot, parts) = Self::read_whole(path)?;
-        Ok(Referred::by(&snapshot, parts).names().map(str::to_owned).collect())
+        let names = Referred::by(&snapshot, parts).names().map(str::to_owned).collect();
+        Ok((snapshot, names))
     }
 
     /// Writes a checkpoint, whose parts are written. It counts when this returns, and older ones that are not needed any
