@@ -341,6 +341,8 @@ fn share(seconds: f64, of: Duration) -> f64 {
 const LEAST_LOAD: f64 = 0.3;
 /// The least share of the time at which waiting is mentioned.
 const TELLING: f64 = 0.2;
+/// The least share of the time for which a source had nothing to give that is mentioned.
+const MOSTLY: f64 = 0.5;
 /// A watermark that has not advanced for this long is mentioned.
 const STILL: Duration = Duration::from_secs(10);
 /// A key with this share of the records is hot,
@@ -455,13 +457,15 @@ impl Stats {
         reached.split_off(1)
     }
 
-    /// The source that had nothing to give for the greatest share of the time, and that share, if it tells something.
+    /// The source that had nothing to give for the greatest share of the time, and that share, if it is most of what its tasks
+    /// did.
     fn source_that_waits(&self) -> Option<(String, f64)> {
         let sources = self.stages.iter().filter(|stage| stage.inputs.is_empty());
         let most = sources.max_by_key(|stage| stage.idle.mean)?;
         let waited = share(most.idle.mean.as_secs_f64(), self.wall);
         let source = self.operators_in(most).next()?;
-        (waited >= TELLING).then(|| (source.label(), waited))
+        let tells = waited >= MOSTLY && most.idle.mean > most.back_pressured.mean;
+        tells.then(|| (source.label(), waited))
     }
 
     fn operators_in<'a>(
@@ -559,7 +563,8 @@ impl Stats {
                 )?;
                 match self.source_that_waits() {
                     Some((label, share)) => {
-                        writeln!(f, ", {label} for {} of the time", show::percent(share))?;
+                        let share = show::percent(share);
+                        writeln!(f, "; {label} had nothing to give for {share} of the time")?;
                     }
                     None => writeln!(f)?,
                 }
@@ -743,8 +748,11 @@ mod tests {
         stats.stages[1].idle = spread(&[990, 990, 990, 990]);
         stats.operators[0].method = "read".to_owned();
         stats.operators[0].place = "src/main.rs:7:9".to_owned();
-        let said = "what they read, read (src/main.rs:7:9) for 93% of the time\n";
+        let said =
+            "what they read; read (src/main.rs:7:9) had nothing to give for 93% of the time\n";
         assert!(stats.to_string().contains(said), "{stats}");
+        stats.stages[0].back_pressured = spread(&[940]);
+        assert!(!stats.to_string().contains("nothing to give"), "{stats}");
         assert_eq!(limiting_operator(&Stats::default()), None);
     }
 
