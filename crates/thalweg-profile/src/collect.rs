@@ -6,6 +6,7 @@ use crate::record::{OutputRecord, PROBE, RecordSpans, TracedRecord, now};
 use crate::spans::Spans;
 use rdkafka::Message as _;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -259,7 +260,11 @@ impl ResultConsumer {
                 break;
             }
             let Some(message) = consumer.poll(Duration::from_millis(20)) else { continue };
-            let message = message.map_err(|cause| failed("read a topic", cause))?;
+            let message = match message {
+                Ok(message) => message,
+                Err(cause) if is_passing(&cause) => continue,
+                Err(cause) => return Err(failed("read a topic", cause)),
+            };
             let end = now();
             let payload = message.payload().unwrap_or_default();
             let read = match self.expected {
@@ -304,6 +309,13 @@ impl ResultConsumer {
             }
         }
     }
+}
+
+/// Whether the client gets over it by itself.
+fn is_passing(cause: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
+    let passing = [AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve];
+    cause.rdkafka_error_code().is_some_and(|code| passing.contains(&code))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Makes records on a schedule.
 
 use crate::broker::{Options, PATIENCE, failed};
+use crate::interrupt;
 use crate::record::{InputRecord, PROBE, now};
 use crate::spans::{Spans, Summary};
 use rdkafka::client::ClientContext;
@@ -237,14 +238,27 @@ impl Generator {
         for partition in 0..self.load.partitions {
             self.send(partition, InputRecord { due, number: 0, key: PROBE }, 0, || at(number))?;
         }
-        self.producer.flush(PATIENCE).map_err(|cause| failed("send all records", cause))?;
-        self.check()?;
+        self.flush()?;
         let watched = &self.producer.context().0;
         let acknowledged = locked(&watched.acknowledged).summary();
         let [linger, answer] = locked(&watched.client)
             .map(|(count, sum, most)| (count > 0).then(|| [sum / count as f64 / 1e3, most / 1e3]));
         let behind = behind.summary().unwrap_or_default();
         Ok(Generation { behind, acknowledged, linger, answer })
+    }
+
+    /// Waits until all records are delivered.
+    fn flush(&self) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            interrupt::check()?;
+            self.check()?;
+            match self.producer.flush(Duration::from_millis(200)) {
+                Ok(()) => return self.check(),
+                Err(_) if begun.elapsed() < PATIENCE => {}
+                Err(cause) => return Err(failed("send all records", cause)),
+            }
+        }
     }
 
     fn check(&self) -> Result<()> {

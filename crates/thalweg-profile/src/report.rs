@@ -165,11 +165,12 @@ impl Report {
             keys: common.keys,
             cores: common.config().cores.get(),
             options: [
-                common.client_options.clone(),
-                common.producer_options.clone(),
-                common.source_options.clone(),
-                common.sink_options.clone(),
-            ],
+                &common.client_options,
+                &common.producer_options,
+                &common.source_options,
+                &common.sink_options,
+            ]
+            .map(|options| options.iter().map(shown).collect()),
             runs: Vec::new(),
         };
         report.write(common)?;
@@ -195,6 +196,13 @@ impl Report {
             None => Ok(()),
         }
     }
+}
+
+/// An option without what is secret in it.
+fn shown((name, value): &(String, String)) -> (String, String) {
+    let secret = ["password", "secret", "pem", "jaas", "token", "oauthbearer.config"];
+    let is_secret = secret.iter().any(|word| name.contains(word));
+    (name.clone(), if is_secret { "***".to_owned() } else { value.clone() })
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -344,6 +352,17 @@ pub(crate) mod tests {
         assert!(!text.contains("processing") && text.contains("did not keep up"), "{text}");
         let widths: Vec<_> = text.lines().take(5).map(str::len).collect();
         assert!(widths.iter().all(|width| *width == widths[0]), "{text}");
+    }
+
+    #[test]
+    fn secrets_are_not_written() {
+        let shown = |name: &str| shown(&(name.to_owned(), "value".to_owned())).1;
+        assert_eq!(shown("linger.ms"), "value");
+        for name in
+            ["sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret"]
+        {
+            assert_eq!(shown(name), "***", "{name}");
+        }
     }
 
     #[test]
