@@ -139,7 +139,7 @@ fn on(area: &Area<'_>, chart: &Chart) -> Drawn<()> {
             let mut mesh = context.configure_mesh();
             mesh.x_desc(chart.x).y_desc("ms").label_style(("sans-serif", 13)).max_light_lines(0);
             mesh.bold_line_style(RGBColor(228, 228, 228)).x_labels(10).y_labels(10);
-            mesh.x_label_formatter(&|x| format!("{x:.0}"))
+            mesh.x_label_formatter(&|x| place(*x, chart.is_log))
                 .y_label_formatter(&|y| short(*y))
                 .draw()?;
             for Line { name, colour, width, points } in &chart.lines {
@@ -173,6 +173,15 @@ fn on(area: &Area<'_>, chart: &Chart) -> Drawn<()> {
         draw!(0.0..to);
     }
     Ok(())
+}
+
+/// A place on the axis below, if it is to be named: whole numbers, without those that run into their neighbours.
+fn place(x: f64, is_log: bool) -> String {
+    let digit = (x / 10f64.powf(x.max(1.0).log10().floor())).round();
+    match (x - x.round()).abs() > 0.01 || is_log && [7.0, 9.0].contains(&digit) {
+        true => String::new(),
+        false => format!("{x:.0}"),
+    }
 }
 
 /// A number of milliseconds as short as an axis wants it.
@@ -228,6 +237,8 @@ mod tests {
 
     #[test]
     fn axes_have_short_numbers() {
+        assert_eq!([0.0, 0.5, 2.0].map(|x| place(x, false)), ["0", "", "2"]);
+        assert_eq!([6e3, 7e3, 8e3, 9e4].map(|x| place(x, true)), ["6000", "", "8000", ""]);
         assert_eq!([0.05, 1.0, 250.0].map(short), ["0.05", "1", "250"]);
     }
 }
