@@ -110,7 +110,7 @@ pub(crate) struct Common {
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// The most records that can be told apart.
+/// The most records of which it is kept whether each has come.
 const MOST_RECORDS: f64 = 1e9;
 
 impl Common {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The longest span that is told from longer ones, in nanoseconds: an hour.
+/// The longest span, in nanoseconds: an hour. Longer ones count as this.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// Spans, to a thousandth of each or less exactly.
