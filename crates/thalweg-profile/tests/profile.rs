@@ -8,7 +8,7 @@
 #[allow(dead_code)]
 mod broker;
 
-use broker::Broker;
+use broker::{Broker, run_tests};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -32,26 +32,8 @@ fn main() -> ExitCode {
         println!("\ntest result: ok. 0 passed; 0 failed; 0 ignored");
         return ExitCode::SUCCESS;
     };
-    let names: Vec<_> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
-    let (mut passed, mut failed) = (0, 0);
     let broker = Broker::start(&jars);
-    for (name, test) in TESTS {
-        if !names.is_empty() && !names.iter().any(|part| name.contains(part)) {
-            continue;
-        }
-        let begun = Instant::now();
-        let test = std::panic::AssertUnwindSafe(|| test(&broker, &jars));
-        let verdict = match std::panic::catch_unwind(test) {
-            Ok(()) => "ok",
-            Err(_) => "FAILED",
-        };
-        let count = if verdict == "ok" { &mut passed } else { &mut failed };
-        *count += 1;
-        println!("test {name} ... {verdict} ({:.1} s)", begun.elapsed().as_secs_f64());
-    }
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
-    ExitCode::from(u8::from(failed > 0))
+    run_tests(TESTS, |test| test(&broker, &jars))
 }
 
 /// Runs the program with these arguments, separated by blanks.

@@ -13,8 +13,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -32,6 +33,32 @@ pub fn apart(program: impl AsRef<std::ffi::OsStr>) -> Command {
 fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listener.local_addr().expect("it is bound").port()
+}
+
+/// Runs tests, those whose names contain one of the program's arguments if there are any. A test fails if it panics.
+#[allow(dead_code)]
+pub fn run_tests<T>(
+    tests: impl IntoIterator<Item = (&'static str, T)>,
+    mut run: impl FnMut(T),
+) -> ExitCode {
+    let names: Vec<_> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
+    let (mut passed, mut failed) = (0, 0);
+    for (name, test) in tests {
+        if !names.is_empty() && !names.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let begun = Instant::now();
+        let verdict = match catch_unwind(AssertUnwindSafe(|| run(test))) {
+            Ok(()) => "ok",
+            Err(_) => "FAILED",
+        };
+        let count = if verdict == "ok" { &mut passed } else { &mut failed };
+        *count += 1;
+        println!("test {name} ... {verdict} ({:.1} s)", begun.elapsed().as_secs_f64());
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
+    ExitCode::from(u8::from(failed > 0))
 }
 
 /// A cluster of one broker.
