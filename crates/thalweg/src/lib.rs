@@ -34,6 +34,7 @@ mod clock;
 mod exchange;
 mod fault;
 mod flow;
+mod hints;
 pub mod io;
 mod net;
 pub mod operators;

@@ -32,6 +32,7 @@ const LAYERS: &[&[&str]] = &[
         "data",
         "error",
         "fault",
+        "hints",
         "io::files",
         "memory",
         "metrics",

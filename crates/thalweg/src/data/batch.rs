@@ -3,6 +3,7 @@
 use super::codec::{extend_from, list_heap};
 use super::drain::drain_each;
 use super::{Data, DecodeError, Record};
+use crate::hints::prefetch_push;
 use std::mem::needs_drop;
 
 /// A growable sequence of records of one kind, which are removed in the order of insertion.
@@ -30,6 +31,11 @@ pub trait Batch<I: Record + ?Sized>: Default + Send + 'static {
     fn last_heap(&self) -> usize {
         0
     }
+
+    /// Prefetches the memory of records that are pushed after some others. Called for every record that is sent, behind
+    /// which others usually follow; a hint, which does nothing by default.
+    #[inline(always)]
+    fn prefetch_push(&self) {}
 
     /// Passes the hash of each record's key to `each`, in order, if the batch carries hashes. By default, it carries none.
     #[inline(always)]
@@ -72,6 +78,11 @@ impl<T: Data> Batch<T> for Vec<T> {
     #[inline(always)]
     fn last_heap(&self) -> usize {
         if needs_drop::<T>() { self.last().map_or(0, T::heap_size) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn prefetch_push(&self) {
+        prefetch_push(self);
     }
 
     #[inline]
@@ -150,6 +161,11 @@ impl Batch<str> for TextBatch {
         self.text.len() + self.lengths.bytes()
     }
 
+    #[inline(always)]
+    fn prefetch_push(&self) {
+        prefetch_push(self.text.as_bytes());
+    }
+
     #[inline]
     fn drain(&mut self, each: impl FnMut(&str)) {
         self.iter().for_each(each);
@@ -223,6 +239,11 @@ impl Batch<[u8]> for BytesBatch {
     #[inline]
     fn bytes(&self) -> usize {
         self.bytes.len() + self.lengths.bytes()
+    }
+
+    #[inline(always)]
+    fn prefetch_push(&self) {
+        prefetch_push(&self.bytes);
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use super::codec::{extend_from, list_heap};
 use super::{Batch, Covariant, Data, DecodeError, Ownable, Portable, Record, TextBatch, Wire};
+use crate::hints::prefetch_push;
 use std::marker::PhantomData;
 
 /// A kind of record: a borrowed text with a value; a closure receives it as a pair of `&str` and `T`.
@@ -113,6 +114,12 @@ impl<T: Data> Batch<Labelled<T>> for LabelledBatch<T> {
     #[inline]
     fn bytes(&self) -> usize {
         self.texts.bytes() + self.values.len() * size_of::<T>() + list_heap(&self.values)
+    }
+
+    #[inline(always)]
+    fn prefetch_push(&self) {
+        self.texts.prefetch_push();
+        prefetch_push(&self.values);
     }
 
     #[inline]

@@ -4,6 +4,7 @@ use crate::clock::Nanos;
 use crate::data::{
     Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire, decode_whole, extend_from,
 };
+use crate::hints::prefetch_push;
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
@@ -27,6 +28,13 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     pub(crate) fn push(&mut self, item: I::Of<'_>, time: T) {
         self.items.push(item);
         self.times.push(time);
+    }
+
+    /// As [`Batch::prefetch_push`].
+    #[inline(always)]
+    pub(crate) fn prefetch_push(&self) {
+        self.items.prefetch_push();
+        prefetch_push(&self.times);
     }
 
     /// The number of records as `Batch::len` counts them: a block of rows counts each row.
@@ -162,6 +170,12 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
 
     fn bytes(&self) -> usize {
         self.hashes.len() * size_of::<u64>() + self.items.bytes()
+    }
+
+    #[inline(always)]
+    fn prefetch_push(&self) {
+        prefetch_push(&self.hashes);
+        self.items.prefetch_push();
     }
 
     #[inline(always)]
@@ -357,6 +371,11 @@ impl<K: Key + ?Sized, A: Data> Batch<Partial<K, A>> for PartialBatch<K, A> {
             false => 0,
         };
         self.footprint() + states
+    }
+
+    #[inline(always)]
+    fn prefetch_push(&self) {
+        prefetch_push(&self.rows);
     }
 
     #[inline(always)]

@@ -9,7 +9,6 @@
 //! This layer knows nothing of tasks or exchanges.
 
 mod heap_estimate;
-mod hints;
 mod loser_tree;
 mod pages;
 mod rows;
@@ -20,7 +19,6 @@ mod table;
 mod timers;
 
 pub(crate) use heap_estimate::HeapEstimate;
-pub(crate) use hints::prefetch_all;
 pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub use sort::{Sorted, Sorter};

@@ -1,7 +1,7 @@
 //! The memory of a table's slots; in large pages when the table is large.
 #![allow(unsafe_code)] // Owns an allocation; see `Pages`.
 
-use super::hints::{LARGE, LINE, large_pages};
+use crate::hints::{LARGE, LINE, large_pages};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};

@@ -6,8 +6,8 @@
 //! which can be prefetched. Where keys have many rows each, linking also moves the rows of a chain next to each
 //! other, so that following a chain does not wait for memory.
 
-use super::hints::{LARGE, large_pages, prefetch, prefetch_end};
 use crate::data::Data;
+use crate::hints::{LARGE, large_pages, prefetch, prefetch_end};
 use std::mem::needs_drop;
 
 /// The end of a chain.

@@ -14,8 +14,8 @@
 //! removed, those behind it move up.
 #![allow(unsafe_code)] // An entry is there exactly when its tag says so; see `Slots`.
 
-use super::hints::{prefetch, prefetch_end};
 use super::pages::Pages;
+use crate::hints::{prefetch, prefetch_end};
 use std::mem::{MaybeUninit, needs_drop};
 
 /// The number of slots in a new table; at least a window.
