@@ -277,6 +277,19 @@ impl<K: Key + ?Sized, A> PartialBatch<K, A> {
         self.rows.push(Row { hash, key, state });
     }
 
+    /// Passes an entry on whose key was stored in this batch, which has no others.
+    #[inline(always)]
+    pub(crate) fn pass(
+        &mut self,
+        hash: u64,
+        key: K::Slot,
+        state: A,
+        next: impl FnOnce(PartialEntry<'_, K, A>),
+    ) {
+        next(PartialEntry { hash, key, arena: &self.arena, state });
+        K::clear_arena(&mut self.arena);
+    }
+
     /// The number of entries.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {

@@ -21,6 +21,7 @@ mod timers;
 pub(crate) use heap_estimate::HeapEstimate;
 pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
+pub(crate) use slots::{WINDOW, within};
 pub use sort::{Sorted, Sorter};
 pub(crate) use spill::{HashRange, ShareReader, SpillPrefix, SpillShare, check_blocks};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};

@@ -21,7 +21,7 @@ use std::mem::{MaybeUninit, needs_drop};
 /// The number of slots in a new table; at least a window.
 const FIRST_CAPACITY: usize = 16;
 /// The number of tags compared at once.
-const WINDOW: usize = 16;
+pub(crate) const WINDOW: usize = 16;
 /// Set in the tag of a slot that is in use.
 const OCCUPIED: u8 = 0x80;
 
@@ -81,6 +81,36 @@ fn compare_each(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     masks
 }
 
+/// A bit mask, the first byte in the lowest bit: which bytes are `first` or one of the `others` that follow it, from 255 on
+/// to 0.
+#[inline(always)]
+pub(crate) fn within(bytes: &[u8; WINDOW], (first, others): (u8, u8)) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{
+            __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
+            _mm_set1_epi8, _mm_sub_epi8,
+        };
+        // SAFETY: SSE2 is part of every x86-64; the load is of the sixteen bytes that `bytes` borrows, and needs no
+        // alignment.
+        unsafe {
+            let bytes = _mm_loadu_si128(std::ptr::from_ref(bytes).cast::<__m128i>());
+            let from_first = _mm_sub_epi8(bytes, _mm_set1_epi8(first as i8));
+            let least = _mm_min_epu8(from_first, _mm_set1_epi8(others as i8));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(least, from_first)) as u32
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    within_each(bytes, (first, others))
+}
+
+/// The portable form of [`within`].
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn within_each(bytes: &[u8; WINDOW], (first, others): (u8, u8)) -> u32 {
+    let each = bytes.iter().map(|byte| u32::from(byte.wrapping_sub(first) <= others));
+    each.enumerate().fold(0, |mask, (at, bit)| mask | bit << at)
+}
+
 impl<E> Slots<E> {
     pub(super) fn new() -> Self {
         Self::with_capacity(FIRST_CAPACITY)
@@ -109,7 +139,7 @@ impl<E> Slots<E> {
     }
 
     #[inline(always)]
-    fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.mask + 1
     }
 
@@ -149,12 +179,26 @@ impl<E> Slots<E> {
         let at = (home + named.trailing_zeros() as usize) & self.mask;
         // SAFETY: `at` is at most `mask`, and there are `mask + 1` entries.
         let entry = unsafe { self.entries.get_unchecked(at) };
-        prefetch(entry);
-        // An entry may span two cache lines of 64 bytes.
-        if !64_usize.is_multiple_of(size_of::<E>().max(1)) {
-            prefetch_end(entry);
-        }
+        prefetch_entry(entry);
         at
+    }
+
+    /// Prefetches the entry of a slot.
+    #[inline(always)]
+    pub(super) fn prefetch_entry(&self, at: usize) {
+        if let Some(entry) = self.entries.get(at) {
+            prefetch_entry(entry);
+        }
+    }
+
+    /// The entry in a slot, if it is occupied.
+    #[inline(always)]
+    pub(super) fn entry_at(&mut self, at: usize) -> Option<&mut E> {
+        if at > self.mask || self.tags[at] == 0 {
+            return None;
+        }
+        // SAFETY: the tag says that the entry is initialised.
+        Some(unsafe { self.entries[at].assume_init_mut() })
     }
 
     /// The entry in the slot that [`locate`](Self::locate) returned, if it satisfies `is_it`: the last step.
@@ -205,7 +249,7 @@ impl<E> Slots<E> {
         is_it: impl Fn(&E, &S) -> bool,
         make: impl FnOnce(&mut S) -> E,
         hash_of: impl Fn(&E, &S) -> u64,
-    ) -> &mut E {
+    ) -> (usize, &mut E) {
         let at = match self.finder().position(hash, |entry| is_it(entry, shared)) {
             Ok(at) => at,
             Err(vacant) => {
@@ -216,7 +260,7 @@ impl<E> Slots<E> {
             }
         };
         // SAFETY: `position` found an initialised entry there, or `insert` wrote one.
-        unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() }
+        (at, unsafe { self.entries.get_unchecked_mut(at).assume_init_mut() })
     }
 
     /// Adds an entry that is known to be new.
@@ -335,7 +379,7 @@ impl<E> Slots<E> {
     /// Doubles the number of slots.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, hash_of: impl Fn(&E) -> u64) {
+    pub(super) fn grow(&mut self, hash_of: impl Fn(&E) -> u64) {
         let mut larger = Self::with_capacity(2 * self.capacity());
         let mut cursor = 0;
         while let Some(entry) = self.take_next(&mut cursor) {
@@ -384,8 +428,13 @@ impl<E> Slots<E> {
 
     /// The entries, in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.places().map(|(_, entry)| entry)
+    }
+
+    /// The entries with their slots, in order.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, &E)> {
         // SAFETY: the tag says that the entry is initialised.
-        self.occupied().map(|at| unsafe { self.entries[at].assume_init_ref() })
+        self.occupied().map(|at| (at, unsafe { self.entries[at].assume_init_ref() }))
     }
 
     /// The entries, in the order of their slots.
@@ -434,6 +483,15 @@ impl<E> Slots<E> {
         self.tags.fill(0);
         self.len = 0;
         self.room = limit(self.capacity());
+    }
+}
+
+/// Prefetches an entry, which may span two cache lines of 64 bytes.
+#[inline(always)]
+fn prefetch_entry<E>(entry: &E) {
+    prefetch(entry);
+    if !64_usize.is_multiple_of(size_of::<E>().max(1)) {
+        prefetch_end(entry);
     }
 }
 
@@ -534,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_compare_agree() {
+    fn both_forms_of_comparisons_agree() {
         let mut tags = [0; WINDOW];
         for round in 0_u8..=255 {
             for (at, tag) in tags.iter_mut().enumerate() {
@@ -542,6 +600,8 @@ mod tests {
             }
             for tag in [0x80, 0xFF, round | 0x80] {
                 assert_eq!(compare(&tags, tag), compare_each(&tags, tag));
+                let range = (tag, round / 2);
+                assert_eq!(within(&tags, range), within_each(&tags, range));
             }
         }
     }

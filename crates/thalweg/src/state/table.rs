@@ -256,8 +256,20 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         key: &K,
         init: impl FnOnce() -> A,
     ) -> Known<'_, K, A> {
+        self.place(hash, probe, key, init).1
+    }
+
+    /// As [`entry`](Self::entry), with the number of the slot, which holds until the table grows or keys are removed.
+    #[inline(always)]
+    pub(crate) fn place(
+        &mut self,
+        hash: u64,
+        probe: K::Probe<'_>,
+        key: &K,
+        init: impl FnOnce() -> A,
+    ) -> (usize, Known<'_, K, A>) {
         debug_assert_eq!(hash, K::hash(probe), "the hash must be the key's");
-        let entry = self.slots.upsert(
+        let (at, entry) = self.slots.upsert(
             hash,
             &mut self.keys,
             |entry, keys| K::matches(&entry.key, &keys.arena, probe),
@@ -269,7 +281,39 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
             },
             hash_of,
         );
-        Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value }
+        (at, Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value })
+    }
+
+    /// The number of slots.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.capacity()
+    }
+
+    /// Doubles the number of slots.
+    pub(crate) fn grow(&mut self) {
+        self.slots.grow(|entry| hash_of(entry, &self.keys));
+    }
+
+    /// Prefetches the key of a slot.
+    #[inline(always)]
+    pub(crate) fn prefetch_at(&self, slot: usize) {
+        self.slots.prefetch_entry(slot);
+    }
+
+    /// Passes the key of a slot to `see`, with its accumulator; `None` if the slot is empty.
+    #[inline(always)]
+    pub(crate) fn see_at<R>(
+        &mut self,
+        slot: usize,
+        see: impl FnOnce(&K, &mut A) -> R,
+    ) -> Option<R> {
+        let entry = self.slots.entry_at(slot)?;
+        Some(K::view(&entry.key, &self.keys.arena, |key| see(key, &mut entry.value)))
+    }
+
+    /// The accumulators with their slots.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, &A)> {
+        self.slots.places().map(|(at, entry)| (at, &entry.value))
     }
 
     /// Adds a key that is not in the table, from a slot of another arena.
@@ -367,12 +411,18 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
 
     /// Rebuilds the table with the keys for whose accumulators `keep` returns `true`, of which there are `live`, once
     /// the others or the empty slots are many. For callers that drop keys at the end of each batch. A rebuild costs a
-    /// step for every key, and needs the memory of both tables for its duration.
-    pub fn forget_spent(&mut self, live: usize, mut keep: impl FnMut(&A) -> bool) {
+    /// step for every key, and needs the memory of both tables for its duration. Returns whether it was rebuilt.
+    pub fn forget_spent(&mut self, live: usize, keep: impl FnMut(&A) -> bool) -> bool {
         let is_sparse = self.slots.is_sparse(SPARSE) && self.slots.bytes() > CACHE_RESIDENT;
-        if self.len() <= 2 * live + SPENT && !is_sparse {
-            return;
+        let are_many = self.len() > 2 * live + SPENT || is_sparse;
+        if are_many {
+            self.rebuild(live, keep);
         }
+        are_many
+    }
+
+    /// The same at once: for callers that know that it pays.
+    pub(crate) fn rebuild(&mut self, live: usize, mut keep: impl FnMut(&A) -> bool) {
         // Room for as many keys as there may be before the next rebuild.
         let keys = Keys { arena: K::Arena::default(), heap: 0 };
         let room = Self { slots: Slots::with_room(2 * live), keys };

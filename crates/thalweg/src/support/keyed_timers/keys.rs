@@ -1,5 +1,6 @@
 //! The table of keys, their timers, and the memory of both.
 
+use super::calendar::{AHEAD, Calendar};
 use super::{Armed, Clocks, Firing, TimedState, TimerClock, TimerPolicy};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Clock, Nanos};
@@ -8,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::flow::{Event, Op};
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, HeapEstimate, Known, Order, Timers};
+use crate::state::{GroupTable, HeapEstimate, Known, Timers};
 use crate::support::saved_keys::{restore_keys, save_key};
 use crate::support::saved_watermark::SavedWatermark;
 use crate::time::Timestamp;
@@ -35,10 +36,10 @@ impl Wheel {
     }
 }
 
-/// The number of superseded timers that may stay, in addition to as many as are armed.
+/// The number of superseded timers that may stay, in addition to as many as are armed; and of spent keys.
 const SUPERSEDED: usize = 1024;
-/// The number of timers between one that fires and the one whose key is prefetched.
-const AHEAD: usize = 8;
+/// The number of slots for each key at which a table with a calendar is too large for its keys.
+const SPARSE: usize = 16;
 /// Bytes of the reservation that are not worth releasing.
 const SPARE: usize = 4096;
 
@@ -46,6 +47,8 @@ const SPARE: usize = 4096;
 pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
     table: GroupTable<K, Slot<S>>,
     accounts: Accounts<S>,
+    /// In place of timers, where keys are woken in any order.
+    calendar: Calendar,
     clock: Clock,
     /// An event that waits until everything that is due before it is done.
     held: Option<Event>,
@@ -102,8 +105,12 @@ impl Counts {
 #[must_use]
 pub(crate) struct Visit<'w, K: Key + ?Sized, S: TimedState> {
     known: Known<'w, K, Slot<S>>,
+    slot: usize,
     before: Counts,
+    /// When the key was due, where there is a calendar.
+    due: Option<i64>,
     accounts: &'w mut Accounts<S>,
+    calendar: &'w mut Calendar,
 }
 
 impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
@@ -137,9 +144,16 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
     /// Ends the access: accounts for what has changed and arms the key's timer. `hash` must be the key's.
     #[inline(always)]
     pub(crate) fn leave(self, hash: u64) {
-        let Self { known: Known { value: slot, .. }, before, accounts } = self;
-        accounts.changed(before, Counts::of(&slot.state));
-        accounts.arm(hash, slot);
+        let Self { known: Known { value: entry, .. }, slot, before, due, accounts, calendar } =
+            self;
+        accounts.changed(before, Counts::of(&entry.state));
+        if !S::Clocks::ANY_ORDER {
+            accounts.arm(hash, entry);
+        } else if let Some(now) = entry.state.due(TimerClock::Event)
+            && due != Some(now)
+        {
+            calendar.set(slot, now);
+        }
     }
 }
 
@@ -192,7 +206,32 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         };
         let table = GroupTable::new();
         let saved = Saved { table: StateHandle::none(), watermark: SavedWatermark::none() };
-        Self { table, accounts, clock, held: None, watermark: None, ended: false, ending: 0, saved }
+        let mut keys = Self {
+            table,
+            accounts,
+            calendar: Calendar::new(),
+            clock,
+            held: None,
+            watermark: None,
+            ended: false,
+            ending: 0,
+            saved,
+        };
+        keys.set_calendar();
+        keys
+    }
+
+    /// Sets the times of all keys in the calendar, if there is one.
+    fn set_calendar(&mut self) {
+        if !S::Clocks::ANY_ORDER {
+            return;
+        }
+        self.calendar.reset(self.table.slots());
+        for (slot, entry) in self.table.places() {
+            if let Some(due) = entry.state.due(TimerClock::Event) {
+                self.calendar.set_again(slot, due);
+            }
+        }
     }
 
     pub(crate) fn op(&self) -> &Op {
@@ -234,22 +273,40 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.table.is_full() && !self.has_room_for(hash, probe) {
             return None;
         }
-        let Self { table, accounts, .. } = self;
-        let known = table.entry(hash, probe, key, || {
+        let Self { table, accounts, calendar, .. } = self;
+        let mut is_new = false;
+        let (slot, known) = table.place(hash, probe, key, || {
+            is_new = true;
             let state = start();
             // Here, and not on the path of known keys.
             accounts.changed(Counts { spent: true, heap: 0 }, Counts::of(&state));
             Slot { armed: Default::default(), state }
         });
-        let before = Counts::of(&known.value.state);
-        Some(Visit { known, before, accounts })
+        let state = &known.value.state;
+        let before = Counts::of(state);
+        let due = if S::Clocks::ANY_ORDER && !is_new { state.due(TimerClock::Event) } else { None };
+        Some(Visit { known, slot, before, due, accounts, calendar })
     }
 
-    /// Whether a key is in the table, or the table may grow.
+    /// Whether a key is in the table, or there is room for it, for which the table may grow.
     #[cold]
     #[inline(never)]
     fn has_room_for(&mut self, hash: u64, probe: K::Probe<'_>) -> bool {
-        self.table.find(hash, probe).is_some() || self.reserve(self.table.bytes_if_grown())
+        if self.table.find(hash, probe).is_some() {
+            return true;
+        }
+        // In place of growing, spent keys are dropped if they are most.
+        if S::Clocks::ANY_ORDER && self.ending == 0 && self.table.len() > 2 * self.live() {
+            self.rebuild();
+            return true;
+        }
+        let days = if S::Clocks::ANY_ORDER { 2 * self.table.slots() } else { 0 };
+        let has_room = self.reserve(self.table.bytes_if_grown() + days);
+        if has_room {
+            self.table.grow();
+            self.set_calendar();
+        }
+        has_room
     }
 
     /// Holds an event, which is passed on when everything that is due before it is done.
@@ -286,7 +343,11 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         saved.table.save(event, |out| {
             // No record needs them any more at the end.
             if !ended {
-                table.for_each(|key, slot| save_key(key, out, |bytes| slot.state.encode(bytes)));
+                table.for_each(|key, Slot { state, .. }| {
+                    if !state.is_spent() {
+                        save_key(key, out, |bytes| state.encode(bytes));
+                    }
+                });
             }
         });
     }
@@ -294,6 +355,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     /// Removes every key, for the next round of a loop.
     fn clear(&mut self) {
         self.table = GroupTable::new();
+        self.calendar = Calendar::new();
+        self.set_calendar();
         let Accounts { wheels, live, heap, weighed, .. } = &mut self.accounts;
         wheels.iter_mut().for_each(|wheel| *wheel = Wheel::new());
         (*live, *heap) = (0, 0);
@@ -307,20 +370,55 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     where
         P: TimerPolicy<Key = K, State = S>,
     {
+        if S::Clocks::ANY_ORDER {
+            let until = self.due_until::<P>(TimerClock::Event);
+            return until.is_some_and(|until| self.wake_next(until, policy));
+        }
         for index in 0..self.accounts.wheels.len() {
             if self.accounts.wheels[index].timers.is_empty() {
                 continue;
             }
-            let until = match (self.held, S::Clocks::clock(index)) {
-                (Some(event), _) if event.completes() => i64::MAX,
-                (_, TimerClock::Processing) => processing(self.clock.now()),
-                (Some(Event::Watermark(at)), TimerClock::Event) => match P::passed(at) {
-                    Some(until) => until,
-                    None => continue,
-                },
-                (_, TimerClock::Event) => continue,
-            };
-            if self.fire(index, until, policy) {
+            if let Some(until) = self.due_until::<P>(S::Clocks::clock(index))
+                && self.fire(index, until, policy)
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The last moment by which keys are due now, by one clock.
+    fn due_until<P: TimerPolicy>(&self, clock: TimerClock) -> Option<i64> {
+        match (self.held, clock) {
+            (Some(event), _) if event.completes() => Some(i64::MAX),
+            (_, TimerClock::Processing) => Some(processing(self.clock.now())),
+            (Some(Event::Watermark(at)), TimerClock::Event) => P::passed(at),
+            (_, TimerClock::Event) => None,
+        }
+    }
+
+    /// Wakes the next key that is due by the calendar; returns whether there was one.
+    fn wake_next<P>(&mut self, until: i64, policy: &mut P) -> bool
+    where
+        P: TimerPolicy<Key = K, State = S>,
+    {
+        let Self { table, accounts, calendar, watermark, ended, .. } = self;
+        let (clock, at) = (TimerClock::Event, until);
+        let firing = Firing { clock, at, until, watermark: *watermark, ended: *ended };
+        while let Some(slot) = calendar.next(until, |slot| table.prefetch_at(slot)) {
+            let woken = table.see_at(slot, |key, Slot { state, .. }| {
+                let is_due = state.due(clock).is_some_and(|due| due <= until);
+                if is_due {
+                    let before = Counts::of(state);
+                    policy.wake(key, state, firing, &mut accounts.weighed);
+                    accounts.changed(before, Counts::of(state));
+                }
+                if let Some(due) = state.due(clock) {
+                    calendar.set(slot, due);
+                }
+                is_due
+            });
+            if woken == Some(true) {
                 return true;
             }
         }
@@ -334,12 +432,10 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     {
         let Self { table, accounts, watermark, ended, .. } = self;
         let clock = S::Clocks::clock(index);
-        let order = if P::IN_ORDER { Order::OfTime } else { Order::Any };
-        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.next(until, order) {
+        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(until) {
             if let Some(&(hash, _)) = accounts.wheels[index].timers.ahead(AHEAD) {
                 table.prefetch_slot(hash);
             }
-            let at = if P::IN_ORDER { at } else { until };
             let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == ticket;
             let wake = |key: &K, slot: &mut Slot<S>| {
                 accounts.disarm(index, &mut slot.armed);
@@ -393,6 +489,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// The earliest time at which a key may be due by a clock. Costs up to one step per key: meant for reports.
     pub(crate) fn first_due(&self, clock: TimerClock) -> Option<i64> {
+        if S::Clocks::ANY_ORDER {
+            return self.table.values().filter_map(|slot| slot.state.due(clock)).min();
+        }
         let mut wheels = self.accounts.wheels.iter().enumerate();
         wheels.find_map(|(index, wheel)| {
             (S::Clocks::clock(index) == clock).then(|| wheel.timers.first()).flatten()
@@ -422,14 +521,21 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             // The position would no longer be valid, and keys behind it might be left out.
             return;
         }
+        if !S::Clocks::ANY_ORDER {
+            let Self { table, accounts, .. } = self;
+            table.forget_spent(accounts.live, |slot| accounts.keeps(slot));
+        } else if self.table.slots() > SPARSE * (self.accounts.live + SUPERSEDED) {
+            self.rebuild();
+        } else if self.calendar.changes_length() {
+            self.set_calendar();
+        }
+    }
+
+    /// Drops all spent keys.
+    fn rebuild(&mut self) {
         let Self { table, accounts, .. } = self;
-        table.forget_spent(accounts.live, |slot| {
-            let spent = slot.state.is_spent();
-            if spent {
-                accounts.forget(slot);
-            }
-            !spent
-        });
+        table.rebuild(accounts.live, |slot| accounts.keeps(slot));
+        self.set_calendar();
     }
 
     fn forget_superseded(&mut self) {
@@ -453,7 +559,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     fn bytes(&self, table: usize) -> usize {
         let Accounts { wheels, heap, weighed, beside, .. } = &self.accounts;
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
-        table + timers + heap + weighed.bytes() + beside
+        let calendar = if S::Clocks::ANY_ORDER { self.calendar.bytes() } else { 0 };
+        table + timers + calendar + heap + weighed.bytes() + beside
     }
 
     /// Reserves the memory of everything, if the table has `table` bytes, and fails the job if there is not enough.
@@ -497,6 +604,15 @@ impl<S: TimedState> Accounts<S> {
         self.weighed.changed();
         self.live = self.live + usize::from(before.spent) - usize::from(after.spent);
         self.heap = self.heap + after.heap - before.heap;
+    }
+
+    /// Whether a key stays when spent ones are dropped; accounts for those.
+    fn keeps(&mut self, slot: &Slot<S>) -> bool {
+        let spent = slot.state.is_spent();
+        if spent {
+            self.forget(slot);
+        }
+        !spent
     }
 
     /// Accounts for a spent key that is dropped.

@@ -28,6 +28,13 @@
 //!   time at which it is due, and nothing else happens. So postponing with each record costs nothing.
 //! - Superseded timers are removed in bulk when they outnumber the others.
 //!
+//! # In any order
+//!
+//! Where it does not matter in which order keys are woken ([`Clocks::ANY_ORDER`]), they have no timers but days in a
+//! [calendar](calendar): a byte beside each slot of the table. All keys that are due are found in one search for each
+//! watermark, each is woken once for all that is due, and spent keys stay in the table until it would have to grow, or is
+//! far too large.
+//!
 //! # Firing
 //!
 //! Timers fire in [`Pipe::resume`], never during a push, so that no record is processed between them. On each clock
@@ -58,6 +65,7 @@
 //! take long to measure). It is adjusted between batches. Only a new key that makes the table grow needs its memory
 //! reserved beforehand; if that fails, the job fails.
 
+mod calendar;
 mod keys;
 
 pub(crate) use keys::{KeyedTimers, processing};
@@ -84,6 +92,9 @@ pub trait Clocks: 'static {
     /// The armed timers of a key: one for each clock.
     type Armed: AsRef<[Armed]> + AsMut<[Armed]> + Default + Send;
 
+    /// Whether keys are woken by event time in any order, each at once for all that is due: that costs less.
+    const ANY_ORDER: bool = false;
+
     /// The clocks, in the order in which they fire.
     fn clock(index: usize) -> TimerClock;
 }
@@ -106,6 +117,19 @@ impl Clocks for EventClock {
     type Armed = [Armed; 1];
 
     #[inline(always)]
+    fn clock(_: usize) -> TimerClock {
+        TimerClock::Event
+    }
+}
+
+/// Event time only, where the order in which keys are woken does not matter.
+pub struct EventCalendar;
+
+impl Clocks for EventCalendar {
+    type Armed = [Armed; 0];
+
+    const ANY_ORDER: bool = true;
+
     fn clock(_: usize) -> TimerClock {
         TimerClock::Event
     }
@@ -200,9 +224,6 @@ pub trait TimerPolicy: Send {
 
     /// Whether [`end`](Self::end) is to be called.
     const ENDS: bool = false;
-    /// Whether keys are woken in the order of the times at which they are due. Otherwise a key is woken at once for all that
-    /// is due, and keys in any order, which costs less.
-    const IN_ORDER: bool = true;
     /// Whether records are held before their keys are visited.
     const HOLDS: bool = false;
 

@@ -23,6 +23,10 @@ const SPARE: usize = 16;
 /// The parts that a task holds, in slices of time.
 pub(super) struct Held<K: Key + ?Sized, S> {
     slices: VecDeque<Slice<K, S>>,
+    /// The slice to which the last part was added, while it is not among the others, and its times: the first, and how many
+    /// there are.
+    open: Slice<K, S>,
+    times: (i64, u64),
     /// The number of the first slice, counted from time zero.
     first: i64,
     /// A slice has `1 << shift` microseconds.
@@ -50,7 +54,17 @@ impl<K: Key + ?Sized, S> Default for Slice<K, S> {
 impl<K: Key + ?Sized, S> Default for Held<K, S> {
     fn default() -> Self {
         let slices = (0..SLICES).map(|_| Slice::default()).collect();
-        Self { slices, first: 0, shift: 0, shortest: i64::MAX, len: 0, spare: Vec::new() }
+        let (open, times) = (Slice::default(), (0, 0));
+        Self {
+            slices,
+            open,
+            times,
+            first: 0,
+            shift: 0,
+            shortest: i64::MAX,
+            len: 0,
+            spare: Vec::new(),
+        }
     }
 }
 
@@ -59,20 +73,24 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
     pub(super) fn bytes(&self) -> usize {
         match self.len {
             0 => 0,
-            _ => self.slices.iter().map(|slice| slice.parts.footprint() + slice.heap).sum(),
+            _ => self.all().map(|slice| slice.parts.footprint() + slice.heap).sum(),
         }
     }
 
     /// The bytes that are occupied, with room for further parts.
     pub(super) fn occupied(&self) -> usize {
-        let slices = self.slices.iter().map(|slice| slice.parts.occupied() + slice.heap);
+        let slices = self.all().map(|slice| slice.parts.occupied() + slice.heap);
         slices.chain(self.spare.iter().map(PartialBatch::occupied)).sum()
     }
 
     /// The end of the part that ends first.
     pub(super) fn first_end(&self) -> Option<i64> {
-        let parts = self.slices.iter().flat_map(|slice| slice.parts.states());
+        let parts = self.all().flat_map(|slice| slice.parts.states());
         parts.map(|(_, until, _)| *until).min()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Slice<K, S>> {
+        self.slices.iter().chain([&self.open])
     }
 
     /// Holds a part.
@@ -80,20 +98,48 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
     pub(super) fn push(&mut self, part: PartialEntry<'_, K, Part<S>>) {
         let (at, until, _) = part.state;
         self.shortest = self.shortest.min(until.saturating_sub(at));
-        if self.len == 0 {
-            self.begin(at);
+        let (from, count) = self.times;
+        if at.wrapping_sub(from) as u64 >= count {
+            self.open(at);
         }
-        let number = (at >> self.shift).saturating_sub(self.first).clamp(0, SLICES as i64 - 1);
-        let Slice { parts, heap } = &mut self.slices[number as usize];
-        if parts.count() == 0
-            && let Some(spare) = self.spare.pop()
-        {
-            *parts = spare;
-        }
+        let Slice { parts, heap } = &mut self.open;
         *heap += K::slot_heap(&part.key);
         parts.push(part);
         *heap += parts.last_heap();
         self.len += 1;
+    }
+
+    /// Takes the slice of a time from among the others.
+    #[inline(never)]
+    fn open(&mut self, at: i64) {
+        self.close();
+        if self.len == 0 {
+            self.begin(at);
+        }
+        let number = self.number(at);
+        self.open = mem::take(&mut self.slices[number]);
+        // The first slice and the last have other times, too.
+        let first = at >> self.shift << self.shift;
+        self.times = (first, 1 << self.shift);
+        if self.open.parts.count() == 0
+            && let Some(spare) = self.spare.pop()
+        {
+            self.open.parts = spare;
+        }
+    }
+
+    /// Puts the open slice back.
+    fn close(&mut self) {
+        let (from, count) = mem::take(&mut self.times);
+        if count > 0 {
+            let number = self.number(from);
+            self.slices[number] = mem::take(&mut self.open);
+        }
+    }
+
+    /// The number of the slice in which a time is.
+    fn number(&self, at: i64) -> usize {
+        (at >> self.shift).saturating_sub(self.first).clamp(0, SLICES as i64 - 1) as usize
     }
 
     /// Chooses the slices, for parts that begin about then. A slice is no longer than a gap: of two parts of a key that begin
@@ -111,6 +157,7 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
         time: i64,
         mut merge: impl FnMut(&mut PartialBatch<K, Part<S>>),
     ) {
+        self.close();
         // The first slice has parts, too, that begin before it.
         let before = (time.saturating_sub(1) >> self.shift).saturating_sub(self.first);
         let slices = match time {

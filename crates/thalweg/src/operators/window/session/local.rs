@@ -80,6 +80,7 @@ where
             weighed: HeapEstimate::new(),
             sending: None,
             waiting: PartialBatch::default(),
+            alone: 0,
             behind: PartialBatch::default(),
             delayed: None,
             held: None,
@@ -186,6 +187,8 @@ where
     sending: Option<Drain<G::Key, Part<A::State>>>,
     /// Parts that are no longer in the table, and records that are parts by themselves.
     waiting: PartialBatch<G::Key, Part<A::State>>,
+    /// The number of records that were sent by themselves at once, and are not accounted for.
+    alone: usize,
     /// Records behind the watermark that waits, which must not arrive before it.
     behind: PartialBatch<G::Key, Part<A::State>>,
     delayed: Option<Delayed>,
@@ -234,9 +237,10 @@ where
     #[inline(never)]
     fn send_alone(&mut self, item: Option<I::Of<'_>>, at: i64) {
         let Some(item) = item else { return };
-        let Self { op, keys, gap, aggregate, waiting, behind, delayed, hot, .. } = self;
+        let Self { op, keys, gap, aggregate, waiting, behind, delayed, hot, next, .. } = self;
+        let waits = delayed.is_some() || waiting.count() > 0;
         let waiting = if delayed.is_some() { behind } else { waiting };
-        guard(op, || {
+        let (hash, slot, part) = guard(op, || {
             let (hash, key) = (keys.hash(&item), keys.key(&item));
             hot.see(hash, key);
             // The value may be the record that the key is borrowed from, so the key is stored before.
@@ -244,24 +248,44 @@ where
             let (mut state, value) = (aggregate.start(), keys.value(item));
             let until = at.saturating_add(gap.gap(&value));
             aggregate.update(&mut state, value);
-            waiting.push_slot(hash, slot, (at, until, state));
+            (hash, slot, (at, until, state))
         });
+        if !waits {
+            waiting.pass(hash, slot, part, |part| next.push(part, T::LAST));
+            self.alone += 1;
+            if self.alone >= WAITING {
+                self.count_alone();
+            }
+            return;
+        }
+        waiting.push_slot(hash, slot, part);
         if self.waiting.count() >= WAITING {
             self.send_waiting();
+        }
+    }
+
+    /// Accounts for records that were sent by themselves at once.
+    fn count_alone(&mut self) {
+        let count = mem::take(&mut self.alone);
+        self.count_sent(count as u64);
+    }
+
+    /// Accounts for parts that were sent.
+    fn count_sent(&mut self, count: u64) {
+        self.emitted += count;
+        if self.merged_from < i64::MAX {
+            self.trial.sent(count, self.hot.seen());
+        } else if self.trial.passed(count, self.hot.seen()) {
+            self.find_way();
         }
     }
 
     #[inline(never)]
     fn send_waiting(&mut self) {
         let count = self.waiting.count() as u64;
-        self.emitted += count;
         let next = &mut self.next;
         self.waiting.drain(|part| next.push(part, T::LAST));
-        if self.merged_from < i64::MAX {
-            self.trial.sent(count, self.hot.seen());
-        } else if self.trial.passed(count, self.hot.seen()) {
-            self.find_way();
-        }
+        self.count_sent(count);
     }
 
     /// Sets the table aside to be sent, and begins another.
@@ -476,7 +500,7 @@ where
 
     fn report(&mut self, report: &mut Report) {
         let op = self.op.id();
-        report.emitted(op, self.emitted);
+        report.emitted(op, self.emitted + self.alone as u64);
         report.hot(op, &self.hot);
         // Parts that are still here have not reached the task that ends the sessions.
         let until = self.table.values().map(|part| part.1).min();

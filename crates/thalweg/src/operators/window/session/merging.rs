@@ -173,7 +173,6 @@ where
     type State = SessionsOf<A::State, ()>;
     type Next = N;
 
-    const IN_ORDER: bool = false;
     const HOLDS: bool = true;
 
     fn next(&mut self) -> &mut N {

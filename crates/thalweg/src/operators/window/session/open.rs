@@ -7,7 +7,7 @@
 use super::early::Had;
 use crate::data::Data;
 use crate::operators::window::early::{Counts, Tick};
-use crate::support::keyed_timers::{EventClock, TimedState, TimerClock};
+use crate::support::keyed_timers::{EventCalendar, TimedState, TimerClock};
 use smallvec::SmallVec;
 
 /// One session.
@@ -114,7 +114,19 @@ impl<S, K: Tick> Sessions<S, K> {
     }
 
     /// Removes the sessions that end by `at`.
-    pub(super) fn end(&mut self, at: i64, give: impl FnMut(Open<S>)) {
+    #[inline(always)]
+    pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
+        if let [only] = &*self.open {
+            if only.until <= at {
+                self.open.pop().into_iter().for_each(give);
+            }
+            return;
+        }
+        self.end_some(at, &mut give);
+    }
+
+    #[inline(never)]
+    fn end_some(&mut self, at: i64, give: impl FnMut(Open<S>)) {
         let ended = self.open.partition_point(|open| open.until <= at);
         self.remove(ended, give);
     }
@@ -192,7 +204,7 @@ fn gone<S, H: Had>(open: &Open<(S, H)>) -> i64 {
 }
 
 impl<S: Data, H: Had> TimedState for SessionsOf<S, H> {
-    type Clocks = H::Clocks<EventClock>;
+    type Clocks = H::Clocks<EventCalendar>;
     type Owned = S;
 
     #[inline(always)]

@@ -238,3 +238,172 @@ fn keys_spent_by_a_timer_leave_the_table_at_once() {
     assert_eq!((wheels[0].armed, wheels[0].timers.len(), *heap, *live), (0, 0, 0, 0));
     assert_eq!(keys.keys.table.len(), 0);
 }
+
+mod in_any_order {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A number that is due at its own time.
+    #[derive(Default, Data)]
+    struct Number(Option<i64>);
+
+    impl TimedState for Number {
+        type Clocks = EventCalendar;
+        type Owned = ();
+
+        fn due(&self, _: TimerClock) -> Option<i64> {
+            self.0
+        }
+
+        fn is_spent(&self) -> bool {
+            self.0.is_none()
+        }
+
+        fn heap(&self) -> usize {
+            0
+        }
+    }
+
+    struct Removing {
+        removed: Vec<(u64, i64)>,
+        next: Last,
+    }
+
+    impl TimerPolicy for Removing {
+        type Key = u64;
+        type State = Number;
+        type Next = Last;
+
+        fn next(&mut self) -> &mut Last {
+            &mut self.next
+        }
+
+        fn wake(
+            &mut self,
+            key: &u64,
+            number: &mut Number,
+            firing: Firing,
+            _: &mut HeapEstimate<()>,
+        ) {
+            let due = number.0.take().expect("it is due");
+            assert!(due <= firing.at && firing.at == firing.until);
+            self.removed.push((*key, due));
+        }
+
+        fn report(&mut self, _: &KeysOf<Self>, _: &mut Report) {}
+    }
+
+    struct Keys(TimerPush<Removing>);
+
+    impl Keys {
+        fn new() -> Self {
+            let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
+            let words = ("the numbers", "fewer need less");
+            let memory = MemoryPool::new(64 << 20).reserve();
+            let keys = KeyedTimers::of(op, memory, Clock::simulated(), words);
+            Self(TimerPush::new(keys, Removing { removed: Vec::new(), next: Last }))
+        }
+
+        fn set(&mut self, key: u64, due: Option<i64>) {
+            let hash = key.key_hash();
+            let mut visit = self.0.keys.visit(hash, &key, Number::default).expect("room");
+            visit.state().0 = due;
+            visit.leave(hash);
+        }
+
+        fn fire(&mut self, event: Event) -> Vec<(u64, i64)> {
+            self.0.event(event);
+            while self.0.resume() == Flow::Busy {}
+            let mut removed = std::mem::take(&mut self.0.policy.removed);
+            removed.sort_unstable();
+            removed
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Sets the numbers of so many keys from one on, so far ahead.
+        Set(u64, u64, i64),
+        Clear(u64, u64),
+        Go(i64),
+        Round,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let (key, count) = (|| 0..6_000u64, || prop_oneof![1..4u64, 1..3_000u64]);
+        let step = prop_oneof![
+            6 => (key(), count(), 0..100_000_000i64).prop_map(|(key, count, by)| Step::Set(key, count, by)),
+            1 => (key(), count()).prop_map(|(key, count)| Step::Clear(key, count)),
+            4 => prop_oneof![0..1_000i64, 0..100_000_000i64].prop_map(Step::Go),
+            1 => Just(Step::Round),
+        ];
+        prop::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn keys_are_woken_once_all_of_their_time_has_passed(steps in steps()) {
+            let (mut keys, mut model, mut now) = (Keys::new(), BTreeMap::new(), 0);
+            for step in steps {
+                match step {
+                    Step::Set(first, count, by) => {
+                        for key in first..first + count {
+                            // Not all at the same time.
+                            let due = now + by + (key % 97) as i64 * 10_000;
+                            keys.set(key, Some(due));
+                            model.insert(key, due);
+                        }
+                    }
+                    Step::Clear(first, count) => {
+                        for key in first..first + count {
+                            keys.set(key, None);
+                            model.remove(&key);
+                        }
+                    }
+                    Step::Go(by) => {
+                        now += by;
+                        let due: Vec<_> =
+                            model.extract_if(.., |_, due| *due <= now).collect();
+                        let at = Timestamp::from_micros(now);
+                        prop_assert_eq!(keys.fire(Event::Watermark(at)), due);
+                    }
+                    Step::Round => {
+                        let all: Vec<_> = std::mem::take(&mut model).into_iter().collect();
+                        prop_assert_eq!(keys.fire(Event::Round(Depth(0))), all);
+                        now = 0;
+                    }
+                }
+                prop_assert_eq!(keys.0.keys.live(), model.len());
+                let first = model.values().min().copied();
+                prop_assert_eq!(keys.0.keys.first_due(TimerClock::Event), first);
+            }
+            let all: Vec<_> = model.into_iter().collect();
+            prop_assert_eq!(keys.fire(Event::End), all);
+        }
+    }
+
+    #[test]
+    fn the_table_does_not_grow_with_keys_that_are_spent() {
+        let mut keys = Keys::new();
+        for round in 0..200 {
+            for key in 0..1_000 {
+                keys.set(round * 1_000 + key, Some(round as i64));
+            }
+            let at = Timestamp::from_micros(round as i64);
+            assert_eq!(keys.fire(Event::Watermark(at)).len(), 1_000);
+        }
+        assert_eq!(keys.0.keys.live(), 0);
+        assert!(keys.0.keys.table.slots() <= 1 << 13, "{}", keys.0.keys.table.slots());
+        // A table that was large becomes small.
+        for key in 0..100_000 {
+            keys.set(key, Some(1_000));
+        }
+        assert_eq!(keys.fire(Event::Watermark(Timestamp::from_micros(1_000))).len(), 100_000);
+        keys.0.resume();
+        assert!(keys.0.keys.table.slots() <= 1 << 15, "{}", keys.0.keys.table.slots());
+        assert!(keys.0.keys.accounts.reservation.bytes() < 4 << 20);
+    }
+}

@@ -64,6 +64,7 @@ fn local<A: Combine<u64>>(aggregate: A) -> Local<A> {
         weighed: HeapEstimate::new(),
         sending: None,
         waiting: PartialBatch::default(),
+        alone: 0,
         behind: PartialBatch::default(),
         delayed: None,
         held: None,
