@@ -4,6 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// A program cannot be started while it is open for writing, and a process that is started meanwhile by another test has
+/// what is open here for a moment.
+static WRITES: Mutex<()> = Mutex::new(());
 
 /// Runs a copy of the command in a folder of its own.
 fn thalweg(folder: &Path, arguments: &[&str]) -> Output {
@@ -15,6 +20,7 @@ fn thalweg(folder: &Path, arguments: &[&str]) -> Output {
 
 #[test]
 fn all_arguments_go_to_the_program_beside_it() {
+    let _alone = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("thalweg-profile");
     fs::write(&program, "#!/bin/sh\nprintf '%s|' \"$@\"\nexit 7\n").unwrap();
@@ -27,6 +33,7 @@ fn all_arguments_go_to_the_program_beside_it() {
 
 #[test]
 fn without_the_program_it_says_how_to_get_it() {
+    let _alone = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let Output { status, stderr, .. } = thalweg(folder.path(), &["run"]);
     let stderr = String::from_utf8_lossy(&stderr);
