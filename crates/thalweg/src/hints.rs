@@ -1,5 +1,5 @@
 //! Hints about memory to the processor and the kernel. They have no effect that a program can observe.
-#![allow(unsafe_code)] // Both take raw pointers; what they point to is neither read nor written.
+#![allow(unsafe_code)] // They take raw pointers; what they point to is neither read nor written.
 
 /// The size and the alignment of a large page, 2 MiB.
 pub(crate) const LARGE: usize = 2 << 20;
@@ -51,7 +51,7 @@ pub(crate) fn prefetch_end<T>(value: &T) {
     );
 }
 
-/// How far behind the end of a list memory is prefetched that is written next.
+/// How far beyond the end of a list memory is prefetched that is written next.
 const PUSHED: usize = 12 * LINE;
 /// Smaller values are written so often for each line that a prefetch for each costs more than it saves.
 const SMALL: usize = LINE / 2;
@@ -71,13 +71,13 @@ pub(crate) fn prefetch_push<T>(list: &[T]) {
 
 #[inline(always)]
 fn prefetch_to_write(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64, and a prefetch of any address has no observable effect.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(place.cast()) };
+    // By name, since the compiler makes a prefetch for reading of it unless a program is built for certain processors.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch of any address has no observable effect, and processors that do not know this one ignore it.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) place.addr(), options(nomem, nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
 }
 

@@ -161,11 +161,6 @@ impl Batch<str> for TextBatch {
         self.text.len() + self.lengths.bytes()
     }
 
-    #[inline(always)]
-    fn prefetch_push(&self) {
-        prefetch_push(self.text.as_bytes());
-    }
-
     #[inline]
     fn drain(&mut self, each: impl FnMut(&str)) {
         self.iter().for_each(each);
@@ -239,11 +234,6 @@ impl Batch<[u8]> for BytesBatch {
     #[inline]
     fn bytes(&self) -> usize {
         self.bytes.len() + self.lengths.bytes()
-    }
-
-    #[inline(always)]
-    fn prefetch_push(&self) {
-        prefetch_push(&self.bytes);
     }
 
     #[inline]

@@ -118,7 +118,6 @@ impl<T: Data> Batch<Labelled<T>> for LabelledBatch<T> {
 
     #[inline(always)]
     fn prefetch_push(&self) {
-        self.texts.prefetch_push();
         prefetch_push(&self.values);
     }
 

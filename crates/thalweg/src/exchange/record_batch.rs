@@ -34,7 +34,6 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     #[inline(always)]
     pub(crate) fn prefetch_push(&self) {
         self.items.prefetch_push();
-        prefetch_push(&self.times);
     }
 
     /// The number of records as `Batch::len` counts them: a block of rows counts each row.
@@ -174,7 +173,6 @@ impl<I: Portable + ?Sized> Batch<Hashed<I>> for HashedBatch<I> {
 
     #[inline(always)]
     fn prefetch_push(&self) {
-        prefetch_push(&self.hashes);
         self.items.prefetch_push();
     }
 

@@ -81,8 +81,8 @@ fn compare_each(tags: &[u8; WINDOW], tag: u8) -> (u32, u32) {
     masks
 }
 
-/// A bit mask, the first byte in the lowest bit: which bytes are `first` or one of the `others` that follow it, from 255 on
-/// to 0.
+/// A bit mask, the first byte in the lowest bit: which bytes are `first` or one of so many `others` behind it, where 0 follows
+/// 255.
 #[inline(always)]
 pub(crate) fn within(bytes: &[u8; WINDOW], (first, others): (u8, u8)) -> u32 {
     #[cfg(target_arch = "x86_64")]

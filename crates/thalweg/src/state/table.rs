@@ -284,6 +284,11 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         (at, Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value })
     }
 
+    /// Whether there are keys whose bytes lie outside their slots.
+    pub(crate) fn has_long_keys(&self) -> bool {
+        K::arena_bytes(&self.keys.arena) > 0
+    }
+
     /// The number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots.capacity()
@@ -411,21 +416,19 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
 
     /// Rebuilds the table with the keys for whose accumulators `keep` returns `true`, of which there are `live`, once
     /// the others or the empty slots are many. For callers that drop keys at the end of each batch. A rebuild costs a
-    /// step for every key, and needs the memory of both tables for its duration. Returns whether it was rebuilt.
-    pub fn forget_spent(&mut self, live: usize, keep: impl FnMut(&A) -> bool) -> bool {
+    /// step for every key, and needs the memory of both tables for its duration.
+    pub fn forget_spent(&mut self, live: usize, keep: impl FnMut(&A) -> bool) {
         let is_sparse = self.slots.is_sparse(SPARSE) && self.slots.bytes() > CACHE_RESIDENT;
-        let are_many = self.len() > 2 * live + SPENT || is_sparse;
-        if are_many {
-            self.rebuild(live, keep);
+        if self.len() > 2 * live + SPENT || is_sparse {
+            // Room for as many keys as there may be before the next rebuild.
+            self.rebuild(2 * live, keep);
         }
-        are_many
     }
 
-    /// The same at once: for callers that know that it pays.
-    pub(crate) fn rebuild(&mut self, live: usize, mut keep: impl FnMut(&A) -> bool) {
-        // Room for as many keys as there may be before the next rebuild.
+    /// Rebuilds the table with the keys for whose accumulators `keep` returns `true`, with room for so many.
+    pub(crate) fn rebuild(&mut self, room: usize, mut keep: impl FnMut(&A) -> bool) {
         let keys = Keys { arena: K::Arena::default(), heap: 0 };
-        let room = Self { slots: Slots::with_room(2 * live), keys };
+        let room = Self { slots: Slots::with_room(room), keys };
         let mut all = mem::replace(self, room).into_drain();
         let mut keep_next = |key, arena: &K::Arena, value| {
             if keep(&value) {

@@ -22,7 +22,7 @@ use crate::state::{Order, Timers, WINDOW, within};
 const CYCLE: i64 = 128;
 /// Set in the byte of a day; a byte without it is no day.
 const DAY: u8 = 0x80;
-/// The number of days ahead of the last one. Keys that are due later are looked at then.
+/// The last day that can be told apart, counted from today. Keys that are due later are looked at then.
 const FARTHEST: i64 = CYCLE - 1;
 /// The length of a day at first, as a power of two of microseconds: a second.
 const FIRST_LENGTH: u32 = 20;
@@ -119,14 +119,17 @@ impl Calendar {
         self.found.clear();
     }
 
-    /// Sets the time at which the key in a slot is due: whenever it has changed, and when the key was returned by
-    /// [`next`](Self::next).
+    /// Sets the time at which the key in a slot is due: whenever it has changed from `before`, and without that when the key
+    /// was returned by [`next`](Self::next).
     #[inline(always)]
-    pub(super) fn set(&mut self, slot: usize, due: i64) {
+    pub(super) fn set(&mut self, slot: usize, before: Option<i64>, due: i64) {
         let ahead = self.days_ahead(due);
         self.set += 1;
         self.ahead += ahead.clamp(0, OUTLIER) as u64;
-        self.put(slot, due, ahead);
+        // A key that was due today has a timer, which finds out that it has been put off.
+        if ahead > 0 || before.is_none_or(|before| due < before || self.days_ahead(before) > 0) {
+            self.put(slot, due, ahead);
+        }
     }
 
     /// The same after [`reset`](Self::reset): the time is not new.
@@ -242,8 +245,10 @@ mod tests {
         }
 
         fn set(&mut self, slot: usize, due: i64) {
-            self.due.insert(slot, due);
-            self.calendar.set(slot, due);
+            let before = self.due.insert(slot, due);
+            if before != Some(due) {
+                self.calendar.set(slot, before, due);
+            }
         }
 
         fn set_all_again(&mut self) {
@@ -264,7 +269,7 @@ mod tests {
                     }
                     Some(due) => {
                         self.early += 1;
-                        self.calendar.set(slot, *due);
+                        self.calendar.set(slot, None, *due);
                     }
                     None => self.early += 1,
                 }
@@ -368,6 +373,14 @@ mod tests {
             assert!(model.take(now, usize::MAX).is_empty());
         }
         assert_eq!(model.early, 0);
+        // On one day, one timer is enough.
+        for by in 0..200 {
+            model.set(9, now + by);
+        }
+        assert_eq!(model.calendar.timers.len(), 1);
+        assert!(model.take(now + 100, usize::MAX).is_empty());
+        assert_eq!((model.early, model.calendar.timers.len()), (1, 1));
+        assert_eq!(model.take(now + 199, usize::MAX), [9]);
         assert_eq!(model.take(now + 30_000_000, usize::MAX), [7]);
     }
 

@@ -36,9 +36,11 @@ impl Wheel {
     }
 }
 
-/// The number of superseded timers that may stay, in addition to as many as are armed; and of spent keys.
+/// The number of superseded timers that may stay, in addition to as many as are armed.
 const SUPERSEDED: usize = 1024;
-/// The number of slots for each key at which a table with a calendar is too large for its keys.
+/// A number of spent keys that are not worth dropping.
+const FEW: usize = 64;
+/// The number of slots for each key, beside some, at which a table with a calendar is too large for its keys.
 const SPARSE: usize = 16;
 /// Bytes of the reservation that are not worth releasing.
 const SPARE: usize = 4096;
@@ -152,7 +154,7 @@ impl<K: Key + ?Sized, S: TimedState> Visit<'_, K, S> {
         } else if let Some(now) = entry.state.due(TimerClock::Event)
             && due != Some(now)
         {
-            calendar.set(slot, now);
+            calendar.set(slot, due, now);
         }
     }
 }
@@ -296,12 +298,16 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             return true;
         }
         // In place of growing, spent keys are dropped if they are most.
-        if S::Clocks::ANY_ORDER && self.ending == 0 && self.table.len() > 2 * self.live() {
-            self.rebuild();
+        if S::Clocks::ANY_ORDER && self.table.len() > 2 * self.live() + FEW {
+            self.rebuild(2 * self.live());
             return true;
         }
         let days = if S::Clocks::ANY_ORDER { 2 * self.table.slots() } else { 0 };
-        let has_room = self.reserve(self.table.bytes_if_grown() + days);
+        let grown = self.table.bytes_if_grown() + days;
+        if !self.has_memory(grown) && self.makes_room() {
+            return true;
+        }
+        let has_room = self.reserve(grown);
         if has_room {
             self.table.grow();
             self.set_calendar();
@@ -414,7 +420,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
                     accounts.changed(before, Counts::of(state));
                 }
                 if let Some(due) = state.due(clock) {
-                    calendar.set(slot, due);
+                    calendar.set(slot, None, due);
                 }
                 is_due
             });
@@ -512,6 +518,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
         // Reserves somewhat more than is used, so as not to request memory each time.
         if !self.accounts.reservation.try_resize(used + used / 8) {
+            self.makes_room();
             self.reserve(self.table.bytes());
         }
     }
@@ -524,18 +531,31 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if !S::Clocks::ANY_ORDER {
             let Self { table, accounts, .. } = self;
             table.forget_spent(accounts.live, |slot| accounts.keeps(slot));
-        } else if self.table.slots() > SPARSE * (self.accounts.live + SUPERSEDED) {
-            self.rebuild();
+        } else if self.table.slots() > SPARSE * (self.live() + SUPERSEDED)
+            || self.table.has_long_keys() && self.table.len() > 2 * self.live() + SUPERSEDED
+        {
+            self.rebuild(2 * self.live());
         } else if self.calendar.changes_length() {
             self.set_calendar();
         }
     }
 
-    /// Drops all spent keys.
-    fn rebuild(&mut self) {
+    /// Drops all spent keys, and leaves room for so many in total.
+    fn rebuild(&mut self, room: usize) {
         let Self { table, accounts, .. } = self;
-        table.rebuild(accounts.live, |slot| accounts.keeps(slot));
+        table.rebuild(room, |slot| accounts.keeps(slot));
         self.set_calendar();
+    }
+
+    /// Where memory is short: drops spent keys that were left in the table, unless they are few. Returns whether it has.
+    #[cold]
+    fn makes_room(&mut self) -> bool {
+        let spent = self.table.len() - self.live();
+        let pays = S::Clocks::ANY_ORDER && 8 * spent > self.table.len();
+        if pays {
+            self.rebuild(self.live() + 1);
+        }
+        pays
     }
 
     fn forget_superseded(&mut self) {
@@ -561,6 +581,12 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
         let calendar = if S::Clocks::ANY_ORDER { self.calendar.bytes() } else { 0 };
         table + timers + calendar + heap + weighed.bytes() + beside
+    }
+
+    /// Whether there is memory for everything, if the table has `table` bytes; reserves it.
+    fn has_memory(&mut self, table: usize) -> bool {
+        let bytes = self.bytes(table);
+        bytes <= self.accounts.reservation.bytes() || self.accounts.reservation.try_resize(bytes)
     }
 
     /// Reserves the memory of everything, if the table has `table` bytes, and fails the job if there is not enough.

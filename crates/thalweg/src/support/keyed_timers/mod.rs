@@ -32,8 +32,8 @@
 //!
 //! Where it does not matter in which order keys are woken ([`Clocks::ANY_ORDER`]), they have no timers but days in a
 //! [calendar](calendar): a byte beside each slot of the table. All keys that are due are found in one search for each
-//! watermark, each is woken once for all that is due, and spent keys stay in the table until it would have to grow, or is
-//! far too large.
+//! watermark, each is woken once for all that is due. Spent keys stay in the table, in case they return: they are dropped when it would
+//! have to grow and they are most of its keys, when memory is short, and when the table is far too large.
 //!
 //! # Firing
 //!
@@ -60,7 +60,7 @@
 //!
 //! # Memory
 //!
-//! One reservation covers the table, the timers, the bytes that states report ([`TimedState::heap`], compared before
+//! One reservation covers the table, the timers or days, the bytes that states report ([`TimedState::heap`], compared before
 //! and after each change) and the bytes that are measured from time to time ([`TimedState::owned`], for payloads that
 //! take long to measure). It is adjusted between batches. Only a new key that makes the table grow needs its memory
 //! reserved beforehand; if that fails, the job fails.
@@ -198,7 +198,7 @@ pub trait TimedState: Data {
 pub struct Firing {
     /// The clock of the timer.
     pub(crate) clock: TimerClock,
-    /// The timer's time, at which the state is due.
+    /// The timer's time, at which the state is due; as `until` where keys are woken in any order.
     pub(crate) at: i64,
     /// Everything that is due until then may be done.
     pub(crate) until: i64,

@@ -317,7 +317,6 @@ pub(super) fn report_sessions<K, S>(
     S: TimedState,
 {
     report.emitted(op.id(), emitted);
-    // Sessions that were extended end later.
     let until = keys.first_due(TimerClock::Event).into_iter().chain(held).min();
     let end = until.map(|until| Timestamp::from_micros(until.saturating_add(1)));
     report.open_until(op.id(), end);

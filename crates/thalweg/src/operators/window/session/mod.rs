@@ -65,8 +65,8 @@ pub mod chains {
 /// Each task merges its own records between two of its watermarks, so that few are sent where keys repeat soon. With many
 /// keys, a watermark waits for more records, up to 5 ms in a task whose input does not run dry. With
 /// [`early`](Self::early), [`allowed_lateness`](Self::allowed_lateness) or a `late_output`, every record is sent to the
-/// task that owns its key. A record costs a look-up, however long the session. Memory: an
-/// aggregate for each open session, which is released when the session has ended.
+/// task that owns its key. A record costs a look-up, however long the session. Memory: an aggregate for each open session.
+/// The place of a key whose sessions have ended is kept for a while, in case it returns, unless memory is short.
 ///
 /// # Errors
 ///

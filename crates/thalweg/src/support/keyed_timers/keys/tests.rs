@@ -298,9 +298,13 @@ mod in_any_order {
 
     impl Keys {
         fn new() -> Self {
+            Self::within(64 << 20)
+        }
+
+        fn within(memory: usize) -> Self {
             let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
             let words = ("the numbers", "fewer need less");
-            let memory = MemoryPool::new(64 << 20).reserve();
+            let memory = MemoryPool::new(memory).reserve();
             let keys = KeyedTimers::of(op, memory, Clock::simulated(), words);
             Self(TimerPush::new(keys, Removing { removed: Vec::new(), next: Last }))
         }
@@ -383,6 +387,23 @@ mod in_any_order {
             let all: Vec<_> = model.into_iter().collect();
             prop_assert_eq!(keys.fire(Event::End), all);
         }
+    }
+
+    #[test]
+    fn spent_keys_make_room_where_memory_is_short() {
+        // Room for 1024 slots, and not for twice as many.
+        let mut keys = Keys::within(70_000);
+        let all = 768;
+        for key in 0..all {
+            keys.set(key, Some(if key < 368 { 1 } else { 1_000 }));
+        }
+        assert_eq!(keys.fire(Event::Watermark(Timestamp::from_micros(1))).len(), 368);
+        for key in all..all + 300 {
+            keys.set(key, Some(1_000));
+        }
+        assert!(!keys.0.keys.has_failed());
+        assert_eq!(keys.0.keys.table.slots(), 1024);
+        assert_eq!(keys.fire(Event::End).len(), 700);
     }
 
     #[test]
