@@ -257,7 +257,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             return self.push_to_bundle(to, item, time);
         };
         sending.open.push(item, time);
-        sending.open.prefetch_push();
+        sending.open.items.prefetch_push();
         // Always 0 for records that own nothing on the heap; the branch is then compiled away.
         let heap = sending.open.items.last_heap();
         let heavy = heap > 0 && {

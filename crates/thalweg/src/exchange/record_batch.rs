@@ -30,12 +30,6 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
         self.times.push(time);
     }
 
-    /// As [`Batch::prefetch_push`].
-    #[inline(always)]
-    pub(crate) fn prefetch_push(&self) {
-        self.items.prefetch_push();
-    }
-
     /// The number of records as `Batch::len` counts them: a block of rows counts each row.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {

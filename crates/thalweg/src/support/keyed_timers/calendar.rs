@@ -1,7 +1,7 @@
 //! The days on which keys are due, one byte a key: in place of a timer for each, where the order does not matter.
 //!
-//! Time is divided into days of a power of two of microseconds, about a hundred of them from a watermark to the times at
-//! which most keys are due. Beside the slots of the table there is one byte for each: the day on which the key in that slot
+//! Time is divided into days of a power of two of microseconds, some 32 to 90 of them from a watermark to the times at
+//! which keys are due on average. Beside the slots of the table there is one byte for each: the day on which the key in that slot
 //! has to be looked at. So setting a time writes a byte, and so does changing it.
 //!
 //! ```text
@@ -59,7 +59,7 @@ pub(super) struct Calendar {
 /// A search for the slots of some days.
 #[derive(Clone, Copy)]
 struct Search {
-    /// The first day, and how many others follow; twice, as the days may begin again from 1.
+    /// The first day, and how many others follow; twice, as the bytes may begin again.
     ranges: [(u8, u8); 2],
     /// The number of the next window.
     cursor: usize,
