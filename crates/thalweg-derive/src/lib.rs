@@ -5,10 +5,13 @@
 mod view;
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Error, Fields, Ident, Member, parse_macro_input, parse_quote};
+use syn::{
+    Attribute, DeriveInput, Error, Expr, Fields, Ident, LitStr, Member, Type, parse_macro_input,
+    parse_quote,
+};
 
 /// Implements `thalweg::Data` for a struct or enum whose fields implement it.
 ///
@@ -21,6 +24,13 @@ use syn::{DeriveInput, Error, Fields, Ident, Member, parse_macro_input, parse_qu
 /// A struct with a field of type `String` or `Vec<u8>` also has a view, which borrows them (`thalweg::data::Viewable`). The
 /// other fields are moved into it, which the compiler refuses for a type that implements `Drop`, unless they are numbers:
 /// `#[data(no_view)]` leaves the view out.
+///
+/// Three options say how values that an older version of the program has saved in a checkpoint become values of this one:
+///
+/// - `#[data(default)]` on a field that older values lack: it gets its type's `Default`, or with `#[data(default = expression)]`
+///   the value of an expression;
+/// - `#[data(alias = "name")]` on a field or a variant that was called so before;
+/// - the same on a type that was called so before.
 #[proc_macro_derive(Data, attributes(data))]
 pub fn derive_data(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -44,10 +54,10 @@ fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
              hold a `String` instead of a `&str`, a `Vec` instead of a slice",
         ));
     }
-    let has_view = has_view(&input)?;
+    let options = Options::of_type(&input.attrs)?;
     let bodies = match &input.data {
-        syn::Data::Struct(data) => of_struct(&input.ident, &data.fields),
-        syn::Data::Enum(data) => of_enum(&input.ident, data),
+        syn::Data::Struct(data) => of_struct(&input.ident, &data.fields, &options)?,
+        syn::Data::Enum(data) => of_enum(&input.ident, data, &options)?,
         syn::Data::Union(data) => {
             return Err(Error::new(
                 data.union_token.span(),
@@ -59,7 +69,7 @@ fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
     for parameter in input.generics.type_params_mut() {
         parameter.bounds.push(parse_quote!(::thalweg::data::derive_support::Data));
     }
-    let view = if has_view { view::expand(&input) } else { TokenStream::new() };
+    let view = if !options.no_view { view::expand(&input) } else { TokenStream::new() };
     let Bodies { encode, decode, key_hash, schema, heap_size } = bodies;
     let (name, label) = (&input.ident, label(&input.ident));
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
@@ -100,38 +110,87 @@ fn expand(mut input: DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// Whether the view is not left out.
-fn has_view(input: &DeriveInput) -> syn::Result<bool> {
-    let mut has_view = true;
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("data")) {
-        attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("no_view") {
-                return Err(meta.error("unknown option: there is `no_view`"));
-            }
-            has_view = false;
-            Ok(())
-        })?;
-    }
-    Ok(has_view)
+/// What the attributes of a type, a variant or a field say.
+#[derive(Default)]
+struct Options {
+    no_view: bool,
+    aliases: Vec<String>,
+    /// An expression of the field's type.
+    default: Option<TokenStream>,
 }
 
-fn of_struct(name: &Ident, fields: &Fields) -> Bodies {
-    let content = content(fields, &label(name));
+impl Options {
+    fn of_type(attributes: &[Attribute]) -> syn::Result<Self> {
+        Self::read(attributes, &["no_view", "alias"], None)
+    }
+
+    fn of_variant(attributes: &[Attribute]) -> syn::Result<Self> {
+        Self::read(attributes, &["alias"], None)
+    }
+
+    fn of_field(field: &syn::Field) -> syn::Result<Self> {
+        Self::read(&field.attrs, &["alias", "default"], Some(&field.ty))
+    }
+
+    /// Reads the options that are known here, of a field of type `ty` if it is one.
+    fn read(attributes: &[Attribute], known: &[&str], ty: Option<&Type>) -> syn::Result<Self> {
+        let mut options = Self::default();
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("data")) {
+            attribute.parse_nested_meta(|meta| {
+                let name = meta.path.get_ident().map(Ident::to_string).unwrap_or_default();
+                match name.as_str() {
+                    name if !known.contains(&name) => {
+                        let known = known.iter().map(|name| format!("`{name}`"));
+                        let known = known.collect::<Vec<_>>().join(" and ");
+                        return Err(meta.error(format!("unknown option: here are {known}")));
+                    }
+                    "no_view" => options.no_view = true,
+                    "alias" => options.aliases.push(meta.value()?.parse::<LitStr>()?.value()),
+                    _ => {
+                        options.default = Some(if meta.input.peek(syn::Token![=]) {
+                            meta.value()?.parse::<Expr>()?.into_token_stream()
+                        } else {
+                            quote!(<#ty as ::std::default::Default>::default())
+                        });
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(options)
+    }
+
+    /// The former names of a type.
+    fn evolution(&self) -> TokenStream {
+        let aliases = &self.aliases;
+        quote!(::thalweg::data::derive_support::Evolution::default() #(.alias(#aliases))*)
+    }
+
+    /// What is called on the schema of a field of this type, or of a variant.
+    fn calls(&self, ty: Option<&Type>) -> TokenStream {
+        let aliases = &self.aliases;
+        let default = self.default.iter().map(|value| quote!(.with_default::<#ty>(&#value)));
+        quote!(#(.alias(#aliases))* #(#default)*)
+    }
+}
+
+fn of_struct(name: &Ident, fields: &Fields, options: &Options) -> syn::Result<Bodies> {
+    let content = content(fields, &label(name), options)?;
     let Content { pattern, encode, build, hashes, schema, heap_size } = &content;
     let key_hash = match hashes.as_slice() {
         [only] => quote!(#only),
         all => mixed(quote!(0), all),
     };
-    Bodies {
+    Ok(Bodies {
         encode: quote!(let Self #pattern = *self; #encode),
         decode: quote!(::std::result::Result::Ok(Self #build)),
         key_hash: quote!(let Self #pattern = *self; #key_hash),
         schema: schema.clone(),
         heap_size: quote!(let Self #pattern = *self; #heap_size),
-    }
+    })
 }
 
-fn of_enum(name: &Ident, data: &syn::DataEnum) -> Bodies {
+fn of_enum(name: &Ident, data: &syn::DataEnum, options: &Options) -> syn::Result<Bodies> {
     let label_of_enum = label(name);
     let mut encode = Vec::new();
     let mut decode = Vec::new();
@@ -141,7 +200,8 @@ fn of_enum(name: &Ident, data: &syn::DataEnum) -> Bodies {
     for (index, variant) in data.variants.iter().enumerate() {
         let index = index as u64;
         let (name, label) = (&variant.ident, label(&variant.ident));
-        let content = content(&variant.fields, &label);
+        let own = Options::of_variant(&variant.attrs)?;
+        let content = content(&variant.fields, &label, &own)?;
         let Content { pattern, encode: fields, build, hashes, schema, heap_size: heap } = &content;
         let schema = match &variant.fields {
             Fields::Unit => quote!(::thalweg::data::derive_support::Schema::Unit),
@@ -163,10 +223,12 @@ fn of_enum(name: &Ident, data: &syn::DataEnum) -> Bodies {
         let start = quote!(::thalweg::data::derive_support::hash_u64(#index));
         let hash = mixed(start, hashes);
         key_hash.push(quote!(Self::#name #pattern => { #hash }));
-        schemas.push(quote!(::thalweg::data::derive_support::Field::new(#label, #schema)));
+        let calls = own.calls(None);
+        schemas.push(quote!(::thalweg::data::derive_support::Field::new(#label, #schema) #calls));
         heap_size.push(quote!(Self::#name #pattern => { #heap }));
     }
-    Bodies {
+    let evolution = options.evolution();
+    Ok(Bodies {
         // Of `*self`, so that the match of an enum without variants is exhaustive.
         encode: quote!(match *self { #(#encode)* }),
         decode: quote! {
@@ -181,9 +243,10 @@ fn of_enum(name: &Ident, data: &syn::DataEnum) -> Bodies {
         schema: quote!(::thalweg::data::derive_support::Schema::Enum {
             name: #label_of_enum.into(),
             variants: ::std::vec![#(#schemas),*],
+            evolution: #evolution,
         }),
         heap_size: quote!(match *self { #(#heap_size)* }),
-    }
+    })
 }
 
 /// The generated code for the fields of a struct or variant.
@@ -202,7 +265,7 @@ struct Content {
     heap_size: TokenStream,
 }
 
-fn content(fields: &Fields, label_of_owner: &str) -> Content {
+fn content(fields: &Fields, label_of_owner: &str, of_owner: &Options) -> syn::Result<Content> {
     let members: Vec<Member> = fields.members().collect();
     // A field's own name could hide the arguments of the methods.
     let bound: Vec<Ident> = (0..members.len()).map(|at| format_ident!("field_{at}")).collect();
@@ -232,8 +295,11 @@ fn content(fields: &Fields, label_of_owner: &str) -> Content {
     let decode = call("decode", &|_| quote!(input));
     let hashes = call("key_hash", &this);
     let schemas = call("schema", &|_| TokenStream::new());
+    let options = fields.iter().map(|field| Ok(Options::of_field(field)?.calls(Some(&field.ty))));
+    let options = options.collect::<syn::Result<Vec<_>>>()?;
+    let evolution = of_owner.evolution();
     let heap_sizes = call("heap_size", &this);
-    Content {
+    Ok(Content {
         pattern: quote!({ #(#members: ref #bound),* }),
         encode: quote!(#(#encode;)*),
         build: quote!({ #(#members: #decode?),* }),
@@ -241,11 +307,12 @@ fn content(fields: &Fields, label_of_owner: &str) -> Content {
         schema: quote!(::thalweg::data::derive_support::Schema::Struct {
             name: #label_of_owner.into(),
             fields: ::std::vec![
-                #(::thalweg::data::derive_support::Field::new(#labels, #schemas)),*
+                #(::thalweg::data::derive_support::Field::new(#labels, #schemas) #options),*
             ],
+            evolution: #evolution,
         }),
         heap_size: quote!(0 #(+ #heap_sizes)*),
-    }
+    })
 }
 
 fn mixed(start: TokenStream, hashes: &[TokenStream]) -> TokenStream {
@@ -331,6 +398,41 @@ mod tests {
             #[data(view)]
             struct Line(String);
         ));
-        assert!(message.contains("there is `no_view`"), "{message}");
+        assert!(message.contains("unknown option: here are `no_view` and `alias`"), "{message}");
+        let message = refusal(parse_quote!(
+            struct Line(#[data(no_view)] String);
+        ));
+        assert!(message.contains("unknown option: here are `alias` and `default`"), "{message}");
+        let message = refusal(parse_quote!(
+            enum Line {
+                #[data(default)]
+                Empty,
+            }
+        ));
+        assert!(message.contains("unknown option: here are `alias`"), "{message}");
+    }
+
+    #[test]
+    fn former_names_and_defaults_are_in_the_schema() {
+        let expanded = expand(parse_quote!(
+            #[data(alias = "Row")]
+            struct Line {
+                #[data(alias = "words", alias = "all")]
+                words_of_line: Vec<String>,
+                #[data(default)]
+                at: u64,
+                #[data(default = Some(1 + 2))]
+                size: Option<u8>,
+            }
+        ));
+        let text = expanded.unwrap().to_string().replace(' ', "");
+        for part in [
+            "Evolution::default().alias(\"Row\")",
+            ".alias(\"words\").alias(\"all\")",
+            ".with_default::<u64>(&<u64as::std::default::Default>::default())",
+            ".with_default::<Option<u8>>(&Some(1+2))",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
 }

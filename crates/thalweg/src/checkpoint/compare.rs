@@ -48,12 +48,23 @@ pub enum StateFate {
         /// The bytes of all entries.
         bytes: u64,
     },
+    /// The program has a newer type of it, in which its entries have a place: the job would go on with them.
+    Migrated {
+        /// How many entries it has.
+        entries: u64,
+        /// The bytes of all entries, as the program has them.
+        bytes: u64,
+        /// What is different.
+        changes: Vec<String>,
+    },
     /// Both have it, of other types or settings: the job would be refused.
     Changed {
         /// Its type in the checkpoint, and what the operator was given.
         checkpoint: String,
         /// The same in the program.
         program: String,
+        /// Why entries of the one cannot become entries of the other.
+        why: String,
     },
     /// Only the program has it: the job would be refused.
     Missing,
@@ -64,13 +75,13 @@ pub enum StateFate {
 impl PlanComparison {
     /// Whether the job would go on from the checkpoint.
     pub fn goes_on(&self) -> bool {
-        self.refusals.is_empty() && self.states.iter().all(StateComparison::is_reused)
+        self.refusals.is_empty() && self.states.iter().all(StateComparison::goes_on)
     }
 }
 
 impl StateComparison {
-    fn is_reused(&self) -> bool {
-        matches!(self.fate, StateFate::Reused { .. })
+    fn goes_on(&self) -> bool {
+        matches!(self.fate, StateFate::Reused { .. } | StateFate::Migrated { .. })
     }
 }
 
@@ -101,7 +112,7 @@ impl Display for PlanComparison {
         if self.goes_on() {
             return writeln!(out, "\nthe job would go on from checkpoint {number}");
         }
-        let others = self.states.iter().filter(|state| !state.is_reused()).count();
+        let others = self.states.iter().filter(|state| !state.goes_on()).count();
         let differ = match others {
             0 => None,
             1 => Some("one state is not that of the checkpoint".to_owned()),
@@ -119,14 +130,22 @@ fn row(state: &StateComparison) -> ([String; 5], Vec<String>) {
         StateFate::Reused { entries, bytes } => {
             ("reused", show::count(*entries), show::bytes(*bytes))
         }
+        StateFate::Migrated { entries, bytes, .. } => {
+            ("migrated", show::count(*entries), show::bytes(*bytes))
+        }
         StateFate::Changed { .. } => ("changed", String::new(), String::new()),
         StateFate::Missing => ("missing", String::new(), String::new()),
         StateFate::Dropped => ("dropped", String::new(), String::new()),
     };
     let mut notes = Vec::new();
-    if let StateFate::Changed { checkpoint, program } = &state.fate {
-        notes.push(format!("in the checkpoint: {checkpoint}"));
-        notes.push(format!("in the program:    {program}"));
+    match &state.fate {
+        StateFate::Changed { checkpoint, program, why } => {
+            notes.push(format!("in the checkpoint: {checkpoint}"));
+            notes.push(format!("in the program:    {program}"));
+            notes.push(why.clone());
+        }
+        StateFate::Migrated { changes, .. } => notes.extend_from_slice(changes),
+        StateFate::Reused { .. } | StateFate::Missing | StateFate::Dropped => {}
     }
     notes.extend(state.position.iter().map(|position| format!("goes on {position}")));
     ([state.operator.clone(), state.state.clone(), fate.to_owned(), entries, size], notes)
@@ -161,24 +180,34 @@ impl Checkpoints {
     pub(crate) fn compare(&self, number: u64) -> PlanComparison {
         let restored = lock(&self.restored).take();
         let snapshot = restored.as_deref();
-        let slots = lock(&self.slots);
+        let (slots, migrated) = (lock(&self.slots), lock(&self.migrated));
         let of_program: BTreeMap<&StateId, &Arc<Slot>> =
             slots.iter().map(|slot| (&slot.id, slot)).collect();
         let mut states = BTreeMap::new();
         for (id, slot) in &of_program {
-            let fate = match snapshot.and_then(|snapshot| snapshot.schema(id)) {
+            let migration = migrated.get(*id);
+            let fate = match snapshot.and_then(|snapshot| snapshot.shape(id)) {
                 None => StateFate::Missing,
-                Some(schema) if schema == slot.schema => {
+                Some(shape) if *shape == slot.shape => {
                     let (entries, bytes) = snapshot.map_or((0, 0), |snapshot| sum_up(snapshot, id));
-                    StateFate::Reused { entries, bytes }
+                    match migration {
+                        Some(Ok(changes)) => {
+                            StateFate::Migrated { entries, bytes, changes: changes.clone() }
+                        }
+                        _ => StateFate::Reused { entries, bytes },
+                    }
                 }
-                Some(schema) => StateFate::Changed {
-                    checkpoint: schema.to_owned(),
-                    program: slot.schema.clone(),
+                Some(shape) => StateFate::Changed {
+                    checkpoint: shape.to_string(),
+                    program: slot.shape.to_string(),
+                    why: match migration {
+                        Some(Err(why)) => why.clone(),
+                        _ => String::new(),
+                    },
                 },
             };
-            let is_reused = matches!(fate, StateFate::Reused { .. });
-            let show = slot.position.get().filter(|_| is_reused);
+            let goes_on = matches!(fate, StateFate::Reused { .. } | StateFate::Migrated { .. });
+            let show = slot.position.get().filter(|_| goes_on);
             let position = show.and_then(|show| show(snapshot?, id).ok());
             states.insert((*id).clone(), (fate, position));
         }

@@ -70,6 +70,10 @@ impl CheckpointDir {
         Store::numbers(dir).map(|_| Self(dir.to_owned()))
     }
 
+    pub(super) fn dir(&self) -> &Path {
+        &self.0
+    }
+
     /// All checkpoints, the oldest first.
     ///
     /// # Errors
@@ -109,7 +113,7 @@ impl CheckpointDir {
             let mut summary = StateSummary {
                 operator: id.operator.clone(),
                 state: id.name.clone(),
-                schema: snapshot.schema(id).unwrap_or_default().to_owned(),
+                schema: snapshot.shape(id).map(ToString::to_string).unwrap_or_default(),
                 tasks: snapshot.tasks(id),
                 entries: 0,
                 bytes: 0,

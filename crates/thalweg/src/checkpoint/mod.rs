@@ -14,16 +14,20 @@
 
 mod compare;
 mod copy;
+mod entries;
 mod files;
 mod inspect;
 mod mark;
+mod shape;
 mod snapshot;
 mod store;
 
 pub use compare::{PlanComparison, StateComparison, StateFate};
+pub use entries::StateEntry;
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use files::SavedFile;
+pub(crate) use shape::Shape;
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::{Part, Store, Stored};
 
@@ -77,6 +81,8 @@ impl Redistribution {
 pub(crate) struct Checkpoints {
     /// What the job begins with, until its tasks are made.
     restored: Mutex<Option<Arc<Snapshot>>>,
+    /// The states of an older version of the program: what was changed, or why they cannot be changed.
+    migrated: Mutex<BTreeMap<StateId, Result<Vec<String>, String>>>,
     slots: Mutex<Vec<Arc<Slot>>>,
     /// The job's, once it is launched.
     clock: OnceLock<Clock>,
@@ -116,8 +122,7 @@ struct Slot {
     op: usize,
     name: Arc<str>,
     id: StateId,
-    /// The type of its entries, and what the operator reads or writes.
-    schema: String,
+    shape: Shape,
     /// What was saved at barriers, and at the end of the input; or why nothing could be.
     saved: Mutex<BTreeMap<Epoch, Result<Saving, String>>>,
     spare: Arc<Spare>,
@@ -168,7 +173,8 @@ impl Checkpoints {
         let restored = Mutex::new(restored.map(Arc::new));
         let files = files.map(|dir| Arc::new(SavedFiles::new(dir)));
         let (slots, clock) = (Mutex::default(), OnceLock::new());
-        Self { restored, slots, clock, dir: None, files, storage, trial: None }
+        let migrated = Mutex::default();
+        Self { restored, migrated, slots, clock, dir: None, files, storage, trial: None }
     }
 
     /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.
@@ -246,16 +252,17 @@ impl Checkpoints {
     /// The handle of a task's state. `task` is one of `tasks`.
     pub(crate) fn handle(
         self: &Arc<Self>,
-        (op, id, schema): (Op, StateId, String),
+        (op, id, shape): (Op, StateId, Shape),
         (task, tasks): (usize, usize),
         redistribution: Redistribution,
     ) -> StateHandle {
+        self.migrate(&id, &shape);
         let (op, name) = (op.id(), op.name());
         let slot = Arc::new(Slot {
             op,
             name,
             id,
-            schema,
+            shape,
             saved: Mutex::default(),
             spare: Arc::default(),
             supersedes: OnceLock::new(),
@@ -264,6 +271,26 @@ impl Checkpoints {
         lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
+    }
+
+    /// Makes a state of an older version of the program one of this version, if it can be.
+    fn migrate(&self, id: &StateId, shape: &Shape) {
+        let mut restored = lock(&self.restored);
+        let mut migrated = lock(&self.migrated);
+        let Some(snapshot) = &mut *restored else { return };
+        if snapshot.shape(id).is_none_or(|saved| saved == shape) || migrated.contains_key(id) {
+            return;
+        }
+        let changed = Arc::make_mut(snapshot).migrate(id, shape);
+        migrated.insert(id.clone(), changed);
+    }
+
+    /// What has become of states of an older version of the program, each in a line.
+    pub(crate) fn migrations(&self) -> Vec<String> {
+        let migrated = lock(&self.migrated);
+        let changed =
+            migrated.iter().filter_map(|(id, changed)| Some((id, changed.as_ref().ok()?)));
+        changed.map(|(id, changes)| format!("{id} is migrated: {}", changes.join("; "))).collect()
     }
 
     /// Whether the job begins with a snapshot; known until its tasks are made.
@@ -300,12 +327,18 @@ impl Checkpoints {
         }
         let Some(snapshot) = lock(&self.restored).take() else { return Ok(()) };
         for slot in slots.iter() {
-            let what = match snapshot.schema(&slot.id) {
-                Some(schema) if schema == slot.schema => continue,
-                Some(schema) => format!(
-                    "the checkpoint has {} as `{schema}`, and this program as `{}`",
-                    slot.id, slot.schema
-                ),
+            let what = match snapshot.shape(&slot.id) {
+                Some(shape) if *shape == slot.shape => continue,
+                Some(shape) => {
+                    let why = match lock(&self.migrated).get(&slot.id) {
+                        Some(Err(why)) => format!(", and {why}"),
+                        _ => String::new(),
+                    };
+                    format!(
+                        "the checkpoint has {} as `{shape}`, and this program as `{}`{why}",
+                        slot.id, slot.shape
+                    )
+                }
                 None => {
                     format!("the checkpoint is of another program, which does not have {}", slot.id)
                 }
@@ -350,14 +383,22 @@ impl Checkpoints {
                 if epoch < Epoch::LAST {
                     slot.forget();
                 }
-                taken.snapshot.add(&slot.id, &slot.schema, Entries::default(), Vec::new());
+                taken.snapshot.add(&slot.id, &slot.shape, Entries::default(), Vec::new());
                 continue;
             }
             let saved = slot.take(epoch, &mut taken.syncs, &mut taken.commits);
             match saved {
-                Ok((entries, files)) => taken.snapshot.add(&slot.id, &slot.schema, entries, files),
+                Ok((entries, files)) => taken.snapshot.add(&slot.id, &slot.shape, entries, files),
                 Err(error) => drop(refused.get_or_insert(error)),
             }
+        }
+        #[cfg(debug_assertions)]
+        if refused.is_none()
+            && let Err(what) = taken.snapshot.check_schemas()
+        {
+            let what =
+                format!("{what}: the `schema` of a type must be that of what its `encode` writes");
+            refused = Some(Error::new(ErrorKind::Plan, what));
         }
         refused.map_or(Ok(taken), Err)
     }
@@ -647,7 +688,7 @@ impl StateHandle {
         let Some(handle) = &self.0 else { return Ok(()) };
         let Handle { all, slot, .. } = handle;
         let Some(snapshot) = lock(&all.restored).clone() else { return Ok(()) };
-        if snapshot.schema(&slot.id) != Some(&slot.schema) {
+        if snapshot.shape(&slot.id) != Some(&slot.shape) {
             // The job is refused when all its tasks are made.
             return Ok(());
         }

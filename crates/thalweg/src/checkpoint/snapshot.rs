@@ -1,6 +1,7 @@
 //! What all tasks of a job have saved at one barrier.
 
 use super::files::FileEntry;
+use super::shape::Shape;
 use crate::clock::Reading;
 use crate::data::{Data, DecodeError};
 use crate::exchange::key_group;
@@ -34,13 +35,19 @@ pub(crate) struct Snapshot {
     states: BTreeMap<StateId, State>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
-    schema: String,
+    shape: Shape,
     /// Of each task.
     entries: Vec<Entries>,
     /// Of each task: the files that it refers to.
     files: Vec<Vec<FileEntry>>,
+}
+
+impl State {
+    fn of(shape: Shape) -> Self {
+        Self { shape, entries: Vec::new(), files: Vec::new() }
+    }
 }
 
 /// Entries of a state: of each its key group, in two bytes, the length of its encoding, in one byte or, from [`LONG`] on, in that
@@ -80,14 +87,26 @@ impl Entries {
     /// Adds an entry that goes with a key of this hash, of which `write` appends the encoding.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>)) {
-        let begin = self.begin_entry(hash);
+        let begin = self.begin_entry(key_group(hash));
         write(&mut self.bytes);
         self.end_entry(begin);
     }
 
+    /// Adds an entry of a key group, of which `write` appends the encoding. If that fails, what it has written stays.
+    pub(super) fn add_to_group(
+        &mut self,
+        group: u16,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let begin = self.begin_entry(group);
+        write(&mut self.bytes)?;
+        self.end_entry(begin);
+        Ok(())
+    }
+
     #[inline]
-    fn begin_entry(&mut self, hash: u64) -> usize {
-        let [low, high] = key_group(hash).to_le_bytes();
+    fn begin_entry(&mut self, group: u16) -> usize {
+        let [low, high] = group.to_le_bytes();
         self.bytes.extend_from_slice(&[low, high, LONG]);
         self.bytes.len()
     }
@@ -178,29 +197,35 @@ impl Snapshot {
     pub(super) fn add(
         &mut self,
         id: &StateId,
-        schema: &str,
+        shape: &Shape,
         entries: Entries,
         files: Vec<FileEntry>,
     ) {
-        let state = self.states.entry(id.clone()).or_default();
-        schema.clone_into(&mut state.schema);
+        let state = self.states.entry(id.clone());
+        let state = state.or_insert_with(|| State::of(shape.clone()));
         state.entries.push(entries);
         state.files.push(files);
     }
 
     /// Adds what tasks of another host have saved at the same barrier.
     pub(super) fn append(&mut self, part: Self) {
-        for (id, State { schema, mut entries, mut files }) in part.states {
-            let state = self.states.entry(id).or_default();
-            state.schema = schema;
+        for (id, State { shape, mut entries, mut files }) in part.states {
+            let state = self.states.entry(id).or_insert_with(|| State::of(shape));
             state.entries.append(&mut entries);
             state.files.append(&mut files);
         }
     }
 
-    /// The schema of a state that it has.
-    pub(super) fn schema(&self, id: &StateId) -> Option<&str> {
-        Some(&self.states.get(id)?.schema)
+    /// The shape of a state that it has.
+    pub(super) fn shape(&self, id: &StateId) -> Option<&Shape> {
+        Some(&self.states.get(id)?.shape)
+    }
+
+    /// Replaces the entries of a state, those of each task, by entries of another shape.
+    pub(super) fn replace(&mut self, id: &StateId, shape: &Shape, entries: Vec<Entries>) {
+        if let Some(state) = self.states.get_mut(id) {
+            (state.shape, state.entries) = (shape.clone(), entries);
+        }
     }
 
     /// The states that it has.
@@ -238,10 +263,10 @@ impl Snapshot {
         self.clock.began.encode(&mut head);
         self.clock.now.encode(&mut head);
         (self.states.len() as u64).encode(&mut head);
-        for (StateId { operator, name }, State { schema, entries, files }) in &self.states {
+        for (StateId { operator, name }, State { shape, entries, files }) in &self.states {
             operator.encode(&mut head);
             name.encode(&mut head);
-            schema.encode(&mut head);
+            shape.encode(&mut head);
             let sizes = entries.iter().map(|entries| sum_up(&entries.bytes));
             sizes.collect::<Vec<_>>().encode(&mut head);
             files.encode(&mut head);
@@ -257,10 +282,10 @@ impl Snapshot {
         let mut states = Vec::new();
         for _ in 0..u64::decode(head)? {
             let id = StateId { operator: String::decode(head)?, name: String::decode(head)? };
-            let (schema, sizes) = (String::decode(head)?, Vec::<(u64, u64)>::decode(head)?);
+            let (shape, sizes) = (Shape::decode(head)?, Vec::<(u64, u64)>::decode(head)?);
             let files = Vec::<Vec<FileEntry>>::decode(head)?;
             files.iter().flatten().try_for_each(FileEntry::check)?;
-            states.push((id, schema, sizes, files));
+            states.push((id, shape, sizes, files));
         }
         let mut rest = bytes;
         let mut take = |(length, digest)| {
@@ -274,9 +299,9 @@ impl Snapshot {
             Ok(Entries { bytes: bytes.to_vec(), spare: None })
         };
         let mut snapshot = Self { clock, states: BTreeMap::new() };
-        for (id, schema, sizes, files) in states {
+        for (id, shape, sizes, files) in states {
             let entries = sizes.into_iter().map(&mut take).collect::<Result<_, _>>()?;
-            snapshot.states.insert(id, State { schema, entries, files });
+            snapshot.states.insert(id, State { shape, entries, files });
         }
         match rest.is_empty() {
             true => Ok(snapshot),
@@ -293,6 +318,7 @@ fn sum_up(entries: &[u8]) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Schema;
 
     #[test]
     fn entries_of_every_length_are_read_again_and_leave_their_memory() {
@@ -307,8 +333,9 @@ mod tests {
         };
         let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
         let mut snapshot = Snapshot::default();
-        snapshot.add(&id, "bytes", entries(), Vec::new());
-        snapshot.add(&id, "bytes", Entries::default(), Vec::new());
+        let shape = Shape { entries: Schema::Bytes, operator: String::new(), by_key: false };
+        snapshot.add(&id, &shape, entries(), Vec::new());
+        snapshot.add(&id, &shape, Entries::default(), Vec::new());
         let (mut bytes, pieces) = snapshot.pieces();
         pieces.for_each(|piece| bytes.extend_from_slice(piece));
         let read = Snapshot::decode(&bytes).unwrap();

@@ -35,7 +35,7 @@ use tempfile::NamedTempFile;
 /// How a file begins.
 const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 3 * size_of::<u64>();
 /// How names begin and end; a number of ten digits, or more, is between.
 const PREFIX: &str = "checkpoint-";
@@ -646,15 +646,20 @@ fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::checkpoint::CheckpointDir;
     use crate::checkpoint::snapshot::{Entries, StateId};
+    use crate::checkpoint::{CheckpointDir, Shape};
+    use crate::data::Schema;
+
+    fn shape() -> Shape {
+        Shape { entries: Schema::U64, operator: String::new(), by_key: false }
+    }
 
     fn snapshot(number: u64) -> Snapshot {
         let mut entries = Entries::default();
         entries.add(0, |out| number.encode(out));
         let mut snapshot = Snapshot::default();
         let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
-        snapshot.add(&id, "u64", entries, Vec::new());
+        snapshot.add(&id, &shape(), entries, Vec::new());
         snapshot
     }
 
@@ -791,7 +796,7 @@ mod tests {
         let id = StateId { operator: "sorted".to_owned(), name: "value".to_owned() };
         let files = files.iter().map(|(name, bytes)| FileEntry::of(name, *bytes));
         let mut snapshot = snapshot(number);
-        snapshot.add(&id, "u64", Entries::default(), files.collect());
+        snapshot.add(&id, &shape(), Entries::default(), files.collect());
         snapshot
     }
 

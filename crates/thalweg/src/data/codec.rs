@@ -1,8 +1,8 @@
 //! The encoding of values that cross to another task, another process, or a disk.
 
 use super::hash::{hash_bytes, hash_u64, mix};
+use super::schema::{Evolution, Field, Schema};
 use super::{Batch, BytesBatch, Record, TextBatch};
-use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -21,6 +21,11 @@ use std::time::Duration;
 /// encodings (but the same hash).
 ///
 /// `usize` and `isize` are encoded as 64 bits, so that hosts of different widths agree.
+///
+/// A state that is in a checkpoint outlives the program that has saved it. Where the next version of a program has another type,
+/// `#[data(alias = "name")]` on a field, a variant or a type gives the name that it had, and `#[data(default)]` or
+/// `#[data(default = expression)]` on a field the value for those that were saved without it. The book's page on checkpoints lists
+/// what may change so, and what is refused.
 ///
 /// Decoding never panics and never allocates more than a small multiple of its input, whatever the input. To
 /// guarantee this, it refuses values nested more than 256 deep (a list of boxes of lists ...), and lists of more than
@@ -262,202 +267,11 @@ pub(crate) fn decode_whole<'a, T>(
     if bytes.is_empty() { Ok(value) } else { Err(DecodeError::invalid("read to their end")) }
 }
 
-/// The structure of an encoding, as data: for plans, for state kept across versions of a program, and for readers in
-/// other languages.
-///
-/// ```
-/// use thalweg::Data;
-///
-/// #[derive(Data)]
-/// struct Count {
-///     word: String,
-///     times: u64,
-/// }
-/// assert_eq!(Vec::<Count>::schema().to_string(), "[Count { word: str, times: u64 }]");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Schema {
-    /// A truth value: one byte, 0 or 1.
-    Bool,
-    /// A signed integer of one byte.
-    I8,
-    /// A signed integer of two bytes.
-    I16,
-    /// A signed integer of four bytes.
-    I32,
-    /// A signed integer of eight bytes.
-    I64,
-    /// A signed integer of sixteen bytes.
-    I128,
-    /// An unsigned integer of one byte.
-    U8,
-    /// An unsigned integer of two bytes.
-    U16,
-    /// An unsigned integer of four bytes.
-    U32,
-    /// An unsigned integer of eight bytes.
-    U64,
-    /// An unsigned integer of sixteen bytes.
-    U128,
-    /// An IEEE 754 number of four bytes.
-    F32,
-    /// An IEEE 754 number of eight bytes.
-    F64,
-    /// A Unicode scalar value, in four bytes.
-    Char,
-    /// UTF-8 text behind its length in bytes.
-    Str,
-    /// Bytes behind their length.
-    Bytes,
-    /// Nothing, in no bytes.
-    Unit,
-    /// Variant 0 without a value, or variant 1 with one.
-    Option(Box<Schema>),
-    /// Elements behind their number.
-    List(Box<Schema>),
-    /// A fixed number of elements.
-    Array(Box<Schema>, usize),
-    /// Keys and values behind their number, in the order of the encoded keys.
-    Map(Box<Schema>, Box<Schema>),
-    /// Fields one after the other.
-    Tuple(Vec<Schema>),
-    /// Named fields one after the other.
-    Struct {
-        /// The type's name.
-        name: String,
-        /// The fields in order; those of a tuple struct are named by their position.
-        fields: Vec<Field>,
-    },
-    /// A variant's index, then its content.
-    Enum {
-        /// The type's name.
-        name: String,
-        /// The variants in the order of their index: `Unit`, `Tuple` or `Struct`.
-        variants: Vec<Field>,
-    },
-    /// The struct or enum of this name that encloses this schema.
-    Recursive(String),
-    /// Rows held by column: the number of rows, the number of columns, and of each column its type and its buffers.
-    /// The type of such a block does not name its columns; a plan does.
-    Columns(Vec<Field>),
-}
-
-/// A named part of a [`Schema`]: a struct's field or an enum's variant.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Field {
-    /// The field's or variant's name.
-    pub name: String,
-    /// The field's schema, or that of the variant's content.
-    pub schema: Schema,
-}
-
-impl Field {
-    /// A field of this name and schema.
-    pub fn new(name: impl Into<String>, schema: Schema) -> Self {
-        Self { name: name.into(), schema }
-    }
-}
-
-impl Schema {
-    /// The schema with each part that `change` returns another for replaced by it. It does not look into the fields
-    /// of structs and enums.
-    pub(crate) fn replaced(&self, change: &impl Fn(&Self) -> Option<Self>) -> Self {
-        if let Some(other) = change(self) {
-            return other;
-        }
-        let inner = |schema: &Self| Box::new(schema.replaced(change));
-        match self {
-            Self::Option(of) => Self::Option(inner(of)),
-            Self::List(of) => Self::List(inner(of)),
-            Self::Array(of, len) => Self::Array(inner(of), *len),
-            Self::Map(key, value) => Self::Map(inner(key), inner(value)),
-            Self::Tuple(parts) => {
-                Self::Tuple(parts.iter().map(|part| part.replaced(change)).collect())
-            }
-            other => other.clone(),
-        }
-    }
-}
-
-impl fmt::Display for Schema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fn list<T>(
-            f: &mut fmt::Formatter<'_>,
-            items: &[T],
-            between: &str,
-            show: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
-        ) -> fmt::Result {
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    f.write_str(between)?;
-                }
-                show(f, item)?;
-            }
-            Ok(())
-        }
-        fn fields(f: &mut fmt::Formatter<'_>, name: &str, all: &[Field]) -> fmt::Result {
-            if all.is_empty() {
-                return f.write_str(name);
-            }
-            write!(f, "{name} {{ ")?;
-            list(f, all, ", ", |f, field| write!(f, "{}: {}", field.name, field.schema))?;
-            f.write_str(" }")
-        }
-        let name = match self {
-            Self::Bool => "bool",
-            Self::I8 => "i8",
-            Self::I16 => "i16",
-            Self::I32 => "i32",
-            Self::I64 => "i64",
-            Self::I128 => "i128",
-            Self::U8 => "u8",
-            Self::U16 => "u16",
-            Self::U32 => "u32",
-            Self::U64 => "u64",
-            Self::U128 => "u128",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::Char => "char",
-            Self::Str => "str",
-            Self::Bytes => "bytes",
-            Self::Unit => "()",
-            Self::Option(inner) => return write!(f, "{inner}?"),
-            Self::List(inner) => return write!(f, "[{inner}]"),
-            Self::Array(inner, len) => return write!(f, "[{inner}; {len}]"),
-            Self::Map(key, value) => return write!(f, "{{{key}: {value}}}"),
-            Self::Tuple(parts) => {
-                f.write_str("(")?;
-                list(f, parts, ", ", |f, part| write!(f, "{part}"))?;
-                return f.write_str(if parts.len() == 1 { ",)" } else { ")" });
-            }
-            Self::Struct { name, fields: all } => return fields(f, name, all),
-            Self::Enum { name, variants } => {
-                write!(f, "{name} <")?;
-                list(f, variants, " | ", |f, variant| match &variant.schema {
-                    Self::Unit => f.write_str(&variant.name),
-                    Self::Struct { fields: all, .. } => fields(f, &variant.name, all),
-                    Self::Tuple(parts) => {
-                        write!(f, "{}(", variant.name)?;
-                        list(f, parts, ", ", |f, part| write!(f, "{part}"))?;
-                        f.write_str(")")
-                    }
-                    content => write!(f, "{}{content}", variant.name),
-                })?;
-                return f.write_str(">");
-            }
-            Self::Recursive(name) => name,
-            Self::Columns(all) => return fields(f, "columns", all),
-        };
-        f.write_str(name)
-    }
-}
-
 /// Functions that the code generated by `#[derive(Data)]` calls. Not for use by hand.
 pub mod derive_support {
     use super::*;
-    pub use super::{Data, DecodeError, Field, Schema, read_varint, write_varint};
+    pub use super::{Data, DecodeError, read_varint, write_varint};
+    pub use crate::data::schema::{Evolution, Field, Schema};
     use std::any::TypeId;
 
     pub use crate::data::hash::{hash_u64, mix};
@@ -489,12 +303,12 @@ const MAX_DEPTH: u32 = 256;
 const MAX_EMPTY: usize = 1 << 16;
 
 /// One level of nesting, left when dropped.
-struct Level;
+pub(super) struct Level;
 
 thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
 
 impl Level {
-    fn enter() -> Result<Self, DecodeError> {
+    pub(super) fn enter() -> Result<Self, DecodeError> {
         let depth = DEPTH.get();
         if depth == MAX_DEPTH {
             return Err(DecodeError(Reason::Deep));
@@ -552,13 +366,13 @@ fn read_long_varint(input: &mut &[u8]) -> Result<u64, DecodeError> {
 }
 
 #[inline]
-fn read_len(input: &mut &[u8]) -> Result<usize, DecodeError> {
+pub(super) fn read_len(input: &mut &[u8]) -> Result<usize, DecodeError> {
     usize::try_from(read_varint(input)?)
         .map_err(|_| DecodeError::invalid("a length that this machine can address"))
 }
 
 #[inline]
-fn take<'a>(input: &mut &'a [u8], len: usize) -> Result<&'a [u8], DecodeError> {
+pub(super) fn take<'a>(input: &mut &'a [u8], len: usize) -> Result<&'a [u8], DecodeError> {
     let Some((taken, rest)) = input.split_at_checked(len) else {
         return Err(DecodeError::ended(len, input.len()));
     };
@@ -576,7 +390,7 @@ fn take_array<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], DecodeError>
 }
 
 #[inline]
-fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     write_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }

@@ -13,21 +13,25 @@
 mod batch;
 mod codec;
 mod drain;
+mod evolve;
 mod hash;
 mod key;
 mod labelled;
 mod ordered;
 mod random;
 mod record;
+mod schema;
 mod short;
+mod shown;
 mod views;
 
 #[doc(hidden)]
 pub use batch::{Batch, BytesBatch, TextBatch};
 pub use codec::derive_support;
-pub use codec::{Data, DecodeError, Field, Portable, Schema, Wire};
+pub use codec::{Data, DecodeError, Portable, Wire};
 #[doc(hidden)]
 pub(crate) use codec::{decode_whole, encode_words, extend_from, extend_words, of_ours};
+pub(crate) use evolve::Migration;
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::Key;
 #[doc(hidden)]
@@ -39,6 +43,8 @@ pub use ordered::Ordered;
 #[doc(hidden)]
 pub use random::splitmix64;
 pub use record::{ByValue, Covariant, Ownable, Record};
+pub use schema::{Evolution, Field, Schema};
+pub(crate) use shown::to_json;
 pub use views::{View, ViewOf, Viewable};
 // The derive macro, which shares the trait's name.
 pub use thalweg_derive::Data;

@@ -355,8 +355,11 @@ pub(super) mod tests {
             state,
             loops: 0,
         };
-        let word =
-            Schema::Struct { name: "Word".into(), fields: vec![Field::new("text", Schema::Str)] };
+        let word = Schema::Struct {
+            name: "Word".into(),
+            fields: vec![Field::new("text", Schema::Str)],
+            evolution: Default::default(),
+        };
         let scope = Scope::Key(word.clone());
         let state = State { id: "count-0".into(), scope, schema: Schema::U64 };
         let files = Details::of("paths", vec!["\"a\\b\".txt".to_owned()]);

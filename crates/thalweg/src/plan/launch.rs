@@ -4,8 +4,8 @@ use super::builder::Factory;
 use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
-use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, StateHandle, StateId};
-use crate::data::{Data, hash_bytes, mix};
+use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, Shape, StateHandle, StateId};
+use crate::data::{Data, Field, Schema, hash_bytes, mix};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
 use crate::flow::{Depth, Op, Partitions, Signals, Task, Waker, catch};
@@ -74,17 +74,39 @@ impl<'a> TaskContext<'a> {
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
+        self.state_of_entries(id, name, redistribution, E::schema())
+    }
+
+    /// As [`state`](Self::state), of entries that are whole batches, of records of type `E` and their times.
+    pub(crate) fn state_of_batches<E: Data, T: Data>(
+        &self,
+        id: usize,
+        name: &str,
+        redistribution: Redistribution,
+    ) -> StateHandle {
+        let columns = [("record", E::schema()), ("time", T::schema())];
+        let columns = columns.map(|(name, schema)| Field::new(name, schema));
+        self.state_of_entries(id, name, redistribution, Schema::Columns(columns.into()))
+    }
+
+    fn state_of_entries(
+        &self,
+        id: usize,
+        name: &str,
+        redistribution: Redistribution,
+        entries: Schema,
+    ) -> StateHandle {
         if self.checkpoints.is_none() {
             return StateHandle::none();
         }
         // What the operator reads or writes, and how many, must be as before too.
         let op = &self.plan.operators[id];
         let details = op.details.to_string();
-        let shape = match details.is_empty() {
-            true => format!("{} of {}", E::schema(), op.kind),
-            false => format!("{} of {} ({details})", E::schema(), op.kind),
+        let operator = match details.is_empty() {
+            true => op.kind.clone(),
+            false => format!("{} ({details})", op.kind),
         };
-        self.state_of_shape(id, name, redistribution, shape)
+        self.state_of_operator(id, name, redistribution, (entries, operator))
     }
 
     /// As [`state`](Self::state), of an operator that can go on with it whatever it is given.
@@ -94,17 +116,18 @@ impl<'a> TaskContext<'a> {
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
-        self.state_of_shape(id, name, redistribution, E::schema().to_string())
+        self.state_of_operator(id, name, redistribution, (E::schema(), String::new()))
     }
 
-    fn state_of_shape(
+    fn state_of_operator(
         &self,
         id: usize,
         name: &str,
         redistribution: Redistribution,
-        shape: String,
+        (entries, operator): (Schema, String),
     ) -> StateHandle {
         let Some(all) = self.checkpoints else { return StateHandle::none() };
+        let shape = Shape { entries, operator, by_key: redistribution == Redistribution::ByKey };
         let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
         all.handle((self.op(id), state, shape), (self.task, self.tasks), redistribution)
     }

@@ -164,6 +164,7 @@ impl Checkpointing {
             if let Some(resumption) = &self.resumption {
                 warnings.of_recovery(resumption);
             }
+            self.checkpoints.migrations().iter().for_each(|line| warnings.of_recovery(line));
             for op in &job.launched().plan.operators {
                 if let Some((_, what)) = AT_LEAST_ONCE.iter().find(|(kind, _)| *kind == op.kind) {
                     warnings.of_checkpoint(&format!("{}: {what}", op.label()));

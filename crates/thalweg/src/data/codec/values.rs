@@ -167,6 +167,7 @@ encoded_as! {
         Schema::Struct {
             name: "Duration".into(),
             fields: vec![Field::new("seconds", Schema::U64), Field::new("nanoseconds", Schema::U32)],
+            evolution: Evolution::default(),
         },
         None,
         |value| (value.as_secs(), value.subsec_nanos()),
@@ -352,7 +353,7 @@ impl<T: Data, E: Data> Data for Result<T, E> {
             Field::new("Ok", Schema::Tuple(vec![T::schema()])),
             Field::new("Err", Schema::Tuple(vec![E::schema()])),
         ];
-        Schema::Enum { name: "Result".into(), variants }
+        Schema::Enum { name: "Result".into(), variants, evolution: Evolution::default() }
     }
 
     #[inline]

@@ -290,7 +290,7 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
     /// In a job with checkpoints, keeps the input of the loop, whose operator has this number, for the first round; and begins
     /// with the records that were saved. Any head may have them.
     pub(super) fn saving(mut self, cx: &TaskContext<'_>, op: usize) -> Result<Self> {
-        self.saved = cx.state::<(I::Owned, T)>(op, "input", Redistribution::ByKey);
+        self.saved = cx.state_of_batches::<I::Owned, T>(op, "input", Redistribution::ByKey);
         if !cx.has_checkpoints() {
             return Ok(self);
         }

@@ -1,0 +1,100 @@
+//! The shapes of states, and how those of an older version of a program become those of this one.
+//!
+//! A checkpoint has the type of each state's entries as a value, and what its operator was given. If a program that goes on from
+//! it has another type there, the entries are migrated when the first task with that state is made, if nothing is lost
+//! ([`Migration`]); else the job is refused. What an operator was given must be as before.
+
+use super::snapshot::{Entries, Saved, Snapshot, StateId};
+use crate::data::{Data, DecodeError, Migration, Schema};
+use std::fmt;
+
+/// The type of a state's entries, and what its operator is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) entries: Schema,
+    /// The kind of the operator, and what it was given; empty where it can go on with other values.
+    pub(crate) operator: String,
+    /// Whether the entries are tuples of a key, and what is kept for it.
+    pub(crate) by_key: bool,
+}
+
+/// As in messages.
+impl fmt::Display for Shape {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.operator {
+            "" => self.entries.fmt(out),
+            operator => write!(out, "{} of {operator}", self.entries),
+        }
+    }
+}
+
+impl Shape {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        // A schema is always JSON; without one, nothing could be read again.
+        let entries = serde_json::to_string(&self.entries).unwrap_or_default();
+        entries.encode(out);
+        self.operator.encode(out);
+        self.by_key.encode(out);
+    }
+
+    pub(super) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let entries = serde_json::from_str(&String::decode(input)?);
+        let entries = entries.map_err(|_| DecodeError::invalid("the type of a state"))?;
+        Ok(Self { entries, operator: String::decode(input)?, by_key: bool::decode(input)? })
+    }
+
+    /// How entries of another shape become entries of this one.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot.
+    fn migration(&self, from: &Self) -> Result<Migration, String> {
+        if (&from.operator, from.by_key) != (&self.operator, self.by_key) {
+            return Err("the operator is another, or was given something else".to_owned());
+        }
+        Migration::find(&from.entries, &self.entries, self.by_key)
+    }
+}
+
+impl Snapshot {
+    /// Makes a state's entries those of a program, if the types differ. Returns what has changed.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be done; nothing has changed then.
+    pub(super) fn migrate(&mut self, id: &StateId, to: &Shape) -> Result<Vec<String>, String> {
+        let Some(from) = self.shape(id) else { return Ok(Vec::new()) };
+        let migration = to.migration(from)?;
+        let mut all: Vec<_> = (0..self.tasks(id)).map(|_| Entries::default()).collect();
+        let unreadable = |error: DecodeError| format!("an entry cannot be read as one: {error}");
+        let mut entries = self.entries(id);
+        while let Some(Saved { task, group, mut bytes }) = entries.next().map_err(unreadable)? {
+            all[task]
+                .add_to_group(group, |out| migration.apply(&mut bytes, out))
+                .map_err(unreadable)?;
+            if !bytes.is_empty() {
+                return Err(unreadable(DecodeError::invalid("read to their end")));
+            }
+        }
+        self.replace(id, to, all);
+        Ok(migration.changes().to_vec())
+    }
+
+    /// Whether all entries can be read by the schemas that they are saved with.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check_schemas(&self) -> Result<(), String> {
+        for id in self.ids() {
+            let Some(shape) = self.shape(id) else { continue };
+            // Rows by column.
+            let Ok(same) = shape.migration(shape) else { continue };
+            let mut entries = self.entries(id);
+            while let Ok(Some(Saved { mut bytes, .. })) = entries.next() {
+                let read = same.apply(&mut bytes, &mut Vec::new());
+                if read.is_err() || !bytes.is_empty() {
+                    return Err(format!("an entry of {id} is not one of `{shape}`: {read:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

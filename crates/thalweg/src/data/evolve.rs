@@ -1,0 +1,507 @@
+//! Values of an older version of a program, encoded anew as values of this one.
+//!
+//! A [`Migration`] is found from two schemas, that of the bytes and that of the program, as Avro resolves the schemas of a writer
+//! and a reader: fields and variants have the same meaning if they have the same name, or if the one of the program was called so
+//! before. It turns the bytes of each value into those of the other schema, and knows no type.
+//!
+//! What changes is what loses nothing that the program still has a place for: a field is added with its default, removed, moved or
+//! renamed; a number becomes wider; a value becomes optional; a variant is added, moved or renamed. All else is refused, with the
+//! place.
+
+use super::codec::{
+    DecodeError, Level, derive_support::read_varint, derive_support::write_varint, read_len, take,
+};
+use super::schema::{Evolution, Field, Schema};
+
+/// How the values of one schema become those of another.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    /// Steps refer to others by number, since types may contain themselves.
+    steps: Vec<Step>,
+    root: usize,
+    changes: Vec<String>,
+}
+
+/// How a value is read and written.
+#[derive(Debug)]
+enum Step {
+    /// So many bytes are the same.
+    Same(usize),
+    /// Text or bytes.
+    Bytes,
+    /// An integer becomes a wider one.
+    Widened {
+        from: usize,
+        to: usize,
+        signed: bool,
+    },
+    /// A float of four bytes becomes one of eight.
+    Float,
+    /// The value becomes an optional one.
+    Some(usize),
+    Option(usize),
+    List(usize),
+    Array(usize, usize),
+    Map(usize, usize),
+    /// Fields one after the other.
+    Fields(Fields),
+    /// For each variant its new index, and its content.
+    Enum(Vec<(u64, usize)>),
+    /// Not known yet, of a type that is being looked at.
+    Open,
+}
+
+#[derive(Debug)]
+struct Fields {
+    /// How each is read, in the order of the bytes.
+    read: Vec<usize>,
+    /// What is written: a field that was read, by its number, or a default.
+    write: Vec<Result<usize, Vec<u8>>>,
+}
+
+impl Fields {
+    /// Whether the fields are written in the order in which they are read.
+    fn are_in_order(&self) -> bool {
+        self.write.len() == self.read.len()
+            && self.write.iter().enumerate().all(|(at, field)| *field == Ok(at))
+    }
+}
+
+impl Migration {
+    /// How values that were encoded by one schema become those of another. Those that go `by_key`, tuples of a key and more, keep
+    /// the hash of the key.
+    ///
+    /// # Errors
+    ///
+    /// The place that cannot be changed so, and why.
+    pub(crate) fn find(from: &Schema, to: &Schema, by_key: bool) -> Result<Self, String> {
+        let mut finder = Finder::default();
+        let root = match (from, to) {
+            (Schema::Tuple(from), Schema::Tuple(to)) if by_key => finder.entry(from, to)?,
+            _ => {
+                finder.keeps_hash = by_key;
+                finder.step(from, to)?
+            }
+        };
+        Ok(Self { steps: finder.steps, root, changes: finder.changes })
+    }
+
+    /// What is different, each in a few words.
+    pub(crate) fn changes(&self) -> &[String] {
+        &self.changes
+    }
+
+    /// Reads a value from the front of `input`, and appends its new encoding.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not a value of the schema that the migration is from.
+    pub(crate) fn apply(&self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        self.step(self.root, input, out)
+    }
+
+    fn step(&self, at: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        match &self.steps[at] {
+            Step::Same(bytes) => out.extend_from_slice(take(input, *bytes)?),
+            Step::Bytes => {
+                let length = read_len(input)?;
+                write_varint(length as u64, out);
+                out.extend_from_slice(take(input, length)?);
+            }
+            Step::Widened { from, to, signed } => {
+                let bytes = take(input, *from)?;
+                let is_negative = *signed && bytes.last().is_some_and(|last| *last >= 0x80);
+                out.extend_from_slice(bytes);
+                out.resize(out.len() + to - from, if is_negative { 0xff } else { 0 });
+            }
+            Step::Float => {
+                let mut bytes = [0; 4];
+                bytes.copy_from_slice(take(input, 4)?);
+                out.extend_from_slice(&f64::from(f32::from_le_bytes(bytes)).to_le_bytes());
+            }
+            Step::Some(value) => {
+                out.push(1);
+                self.step(*value, input, out)?;
+            }
+            Step::Option(value) => {
+                let _level = Level::enter()?;
+                let index = read_varint(input)?;
+                write_varint(index, out);
+                match index {
+                    0 => {}
+                    1 => self.step(*value, input, out)?,
+                    _ => return Err(DecodeError::variant("Option", index)),
+                }
+            }
+            Step::List(item) => {
+                let _level = Level::enter()?;
+                let length = read_len(input)?;
+                write_varint(length as u64, out);
+                match self.steps[*item] {
+                    Step::Same(bytes) => {
+                        out.extend_from_slice(take(input, bytes.saturating_mul(length))?);
+                    }
+                    _ => (0..length).try_for_each(|_| self.step(*item, input, out))?,
+                }
+            }
+            Step::Array(item, length) => {
+                let _level = Level::enter()?;
+                (0..*length).try_for_each(|_| self.step(*item, input, out))?;
+            }
+            Step::Map(key, value) => {
+                let _level = Level::enter()?;
+                let length = read_len(input)?;
+                write_varint(length as u64, out);
+                for _ in 0..length {
+                    self.step(*key, input, out)?;
+                    self.step(*value, input, out)?;
+                }
+            }
+            Step::Fields(fields) if fields.are_in_order() => {
+                let _level = Level::enter()?;
+                fields.read.iter().try_for_each(|field| self.step(*field, input, out))?;
+            }
+            Step::Fields(Fields { read, write }) => {
+                let _level = Level::enter()?;
+                let (mut values, mut ends) = (Vec::new(), vec![0]);
+                for field in read {
+                    self.step(*field, input, &mut values)?;
+                    ends.push(values.len());
+                }
+                for field in write {
+                    out.extend_from_slice(match field {
+                        Ok(at) => &values[ends[*at]..ends[at + 1]],
+                        Err(default) => default,
+                    });
+                }
+            }
+            Step::Enum(variants) => {
+                let _level = Level::enter()?;
+                let index = read_varint(input)?;
+                let variant = usize::try_from(index).ok().and_then(|at| variants.get(at));
+                let (new, content) =
+                    variant.ok_or_else(|| DecodeError::variant("the type of the state", index))?;
+                write_varint(*new, out);
+                self.step(*content, input, out)?;
+            }
+            Step::Open => return Err(DecodeError::invalid("of a known type")),
+        }
+        Ok(())
+    }
+}
+
+/// Finds a migration.
+#[derive(Default)]
+struct Finder<'s> {
+    steps: Vec<Step>,
+    changes: Vec<String>,
+    /// The types that are being looked at: the names in both schemas, and their step.
+    open: Vec<(&'s str, &'s str, usize)>,
+    /// Where it looks.
+    path: Vec<&'s str>,
+    /// Whether the values must keep their hash.
+    keeps_hash: bool,
+}
+
+/// Finds the step of a named type from its parts in both schemas.
+type FindParts<'s> = fn(&mut Finder<'s>, &'s [Field], &'s [Field]) -> Result<Step, String>;
+
+/// A named type: its name, its parts and its former names.
+type Named<'s> = (&'s str, &'s [Field], &'s Evolution);
+
+impl<'s> Finder<'s> {
+    fn add(&mut self, step: Step) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    /// The place, for messages.
+    fn place(&self) -> String {
+        match self.path.is_empty() {
+            true => "the value".to_owned(),
+            false => format!("`{}`", self.path.join(".")),
+        }
+    }
+
+    fn refuse<T>(&self, why: impl std::fmt::Display) -> Result<T, String> {
+        Err(format!("{} {why}", self.place()))
+    }
+
+    fn changed(&mut self, what: impl std::fmt::Display) {
+        let change = format!("{} {what}", self.place());
+        if !self.changes.contains(&change) {
+            self.changes.push(change);
+        }
+    }
+
+    /// Notes a change after which a key would have another hash.
+    fn changes_hash(&mut self, what: String) -> Result<(), String> {
+        if self.keeps_hash {
+            return self.refuse(format!(
+                "{what}, and it belongs to a key, which would then be another one"
+            ));
+        }
+        self.changed(what);
+        Ok(())
+    }
+
+    /// An entry of a key: a tuple that begins with the key.
+    fn entry(&mut self, from: &'s [Schema], to: &'s [Schema]) -> Result<usize, String> {
+        if from.len() != to.len() {
+            return self.refuse(format!("had {} parts, and has {}", from.len(), to.len()));
+        }
+        let mut read = Vec::new();
+        for (at, (from, to)) in from.iter().zip(to).enumerate() {
+            self.keeps_hash = at == 0;
+            read.push(self.step(from, to)?);
+        }
+        Ok(self.fields(read))
+    }
+
+    fn fields(&mut self, read: Vec<usize>) -> usize {
+        let write = (0..read.len()).map(Ok).collect();
+        self.add(Step::Fields(Fields { read, write }))
+    }
+
+    fn step(&mut self, from: &'s Schema, to: &'s Schema) -> Result<usize, String> {
+        use Schema as S;
+        if let (Some((width, kind)), Some((new, new_kind))) = (integer(from), integer(to)) {
+            return self.number((width, kind), (new, new_kind), (from, to));
+        }
+        let step = match (from, to) {
+            (S::Bool, S::Bool) => Step::Same(1),
+            (S::Char | S::F32, S::Char | S::F32) if from == to => Step::Same(4),
+            (S::F64, S::F64) => Step::Same(8),
+            (S::Unit, S::Unit) => Step::Same(0),
+            (S::F32, S::F64) => {
+                self.changed("becomes a f64, from f32");
+                Step::Float
+            }
+            (S::Str, S::Str) | (S::Bytes, S::Bytes) => Step::Bytes,
+            (S::Option(from), S::Option(to)) => Step::Option(self.step(from, to)?),
+            (_, S::Option(to)) if !matches!(from, S::Recursive(_)) => {
+                self.changes_hash("becomes optional".to_owned())?;
+                Step::Some(self.step(from, to)?)
+            }
+            (S::List(from), S::List(to)) => Step::List(self.item(from, to)?),
+            (S::Array(from, length), S::Array(to, new)) if length == new => {
+                Step::Array(self.item(from, to)?, *length)
+            }
+            (S::Map(key, value), S::Map(new_key, new_value)) => {
+                Step::Map(self.item(key, new_key)?, self.item(value, new_value)?)
+            }
+            (S::Tuple(from), S::Tuple(to)) if from.len() == to.len() => {
+                let read = from.iter().zip(to).map(|(from, to)| self.step(from, to));
+                let read = read.collect::<Result<_, _>>()?;
+                return Ok(self.fields(read));
+            }
+            (
+                S::Struct { name, fields, evolution },
+                S::Struct { name: new, fields: to, evolution: was },
+            ) => return self.named((name, fields, evolution), (new, to, was), Self::structure),
+            (
+                S::Enum { name, variants, evolution },
+                S::Enum { name: new, variants: to, evolution: was },
+            ) => return self.named((name, variants, evolution), (new, to, was), Self::variants),
+            (S::Recursive(from), S::Recursive(to)) => return self.enclosing(from, to),
+            (S::Columns(_), S::Columns(_)) => {
+                return self.refuse("has rows held by column, which are not looked into");
+            }
+            _ => return self.refuse(format!("was `{from}`, and is `{to}`")),
+        };
+        Ok(self.add(step))
+    }
+
+    /// An item of a collection. Those of keys stay as they are: some collections of bytes have hashes of their own.
+    fn item(&mut self, from: &'s Schema, to: &'s Schema) -> Result<usize, String> {
+        if self.keeps_hash && from != to {
+            return self.refuse("has other items, and belongs to a key");
+        }
+        self.step(from, to)
+    }
+
+    fn number(
+        &mut self,
+        (width, signed): (usize, bool),
+        (new, new_signed): (usize, bool),
+        (from, to): (&Schema, &Schema),
+    ) -> Result<usize, String> {
+        let is_wider = new > width && (new_signed || !signed);
+        if (width, signed) == (new, new_signed) {
+            return Ok(self.add(Step::Same(width)));
+        }
+        if !is_wider {
+            return self.refuse(format!("was `{from}`, which is not always a `{to}`"));
+        }
+        // Equal numbers have the same hash, whatever their width.
+        self.changed(format!("becomes a {to}, from {from}"));
+        Ok(self.add(Step::Widened { from: width, to: new, signed }))
+    }
+
+    /// A type with a name, which may contain itself.
+    fn named(
+        &mut self,
+        (name, from, _): Named<'s>,
+        (new, to, was): Named<'s>,
+        find: FindParts<'s>,
+    ) -> Result<usize, String> {
+        if name != new {
+            if !was.was(name) {
+                return self.refuse(format!(
+                    "was a `{name}`, and is a `{new}`: `#[data(alias = \"{name}\")]` on `{new}` says that it is the same type"
+                ));
+            }
+            self.changed(format!("is a `{new}`, formerly `{name}`"));
+        }
+        let step = self.add(Step::Open);
+        self.open.push((name, new, step));
+        let is_root = self.path.is_empty();
+        if is_root {
+            self.path.push(new);
+        }
+        let found = find(self, from, to);
+        if is_root {
+            self.path.pop();
+        }
+        self.open.pop();
+        self.steps[step] = found?;
+        Ok(step)
+    }
+
+    /// The type of these names that is being looked at.
+    fn enclosing(&self, from: &str, to: &str) -> Result<usize, String> {
+        let is_of = |(name, new, _): &&(&str, &str, usize)| *name == from || *new == to;
+        let mut all = self.open.iter().rev().filter(is_of);
+        match (all.next(), all.next()) {
+            (Some((name, new, step)), None) if *name == from && *new == to => Ok(*step),
+            // Several types of one name, which are not the same.
+            _ => self.refuse(format!("was the enclosing `{from}`, and is the enclosing `{to}`")),
+        }
+    }
+
+    fn structure(&mut self, from: &'s [Field], to: &'s [Field]) -> Result<Step, String> {
+        self.by_name(from, to).map(Step::Fields)
+    }
+
+    fn by_name(&mut self, from: &'s [Field], to: &'s [Field]) -> Result<Fields, String> {
+        let places = to.iter().map(|field| self.former(from, to, field)).collect::<Vec<_>>();
+        let mut read = Vec::new();
+        for (at, field) in from.iter().enumerate() {
+            let new = places.iter().position(|place| *place == Some(at));
+            self.path.push(new.map_or(&field.name, |new| &to[new].name));
+            read.push(match new {
+                Some(new) => self.step(&field.schema, &to[new].schema)?,
+                None => {
+                    self.changes_hash("is dropped".to_owned())?;
+                    // Read as what it was.
+                    let changes = self.changes.len();
+                    let step = self.step(&field.schema, &field.schema)?;
+                    self.changes.truncate(changes);
+                    step
+                }
+            });
+            self.path.pop();
+        }
+        let mut write = Vec::new();
+        for (field, place) in to.iter().zip(places) {
+            self.path.push(&field.name);
+            let was = place.map(|at| &*from[at].name).filter(|was| *was != field.name);
+            if let Some(was) = was {
+                self.changed(format!("was called `{was}`"));
+            }
+            write.push(match (place, field.evolution.default_bytes()) {
+                (Some(at), _) => Ok(at),
+                (None, Some(default)) => {
+                    self.changes_hash("is added, with its default".to_owned())?;
+                    Err(default.to_vec())
+                }
+                (None, None) => {
+                    return self.refuse(
+                        "is new, and has no default: `#[data(default)]` gives it one, and `#[data(alias = \"…\")]` its former \
+                         name",
+                    );
+                }
+            });
+            self.path.pop();
+        }
+        let kept: Vec<_> = write.iter().filter_map(|field| field.as_ref().ok()).collect();
+        if !kept.is_sorted() {
+            self.changes_hash("has its fields in another order".to_owned())?;
+        }
+        Ok(Fields { read, write })
+    }
+
+    /// The field or variant that another one was: of its name, or else of a former one that no other has.
+    fn former(&self, from: &[Field], to: &[Field], field: &Field) -> Option<usize> {
+        let named = |field: &Field, name: &str| field.name == name;
+        let same = from.iter().position(|old| named(old, &field.name));
+        same.or_else(|| {
+            from.iter().position(|old| {
+                field.evolution.was(&old.name) && !to.iter().any(|other| named(other, &old.name))
+            })
+        })
+    }
+
+    fn variants(&mut self, from: &'s [Field], to: &'s [Field]) -> Result<Step, String> {
+        let places: Vec<_> = to.iter().map(|variant| self.former(from, to, variant)).collect();
+        for (variant, _) in to.iter().zip(&places).filter(|(_, place)| place.is_none()) {
+            self.changed(format!("has a new variant `{}`", variant.name));
+        }
+        let mut all = Vec::new();
+        for (at, variant) in from.iter().enumerate() {
+            let Some(new) = places.iter().position(|place| *place == Some(at)) else {
+                return self.refuse(format!(
+                    "has no variant `{}` any more: values of it would be lost",
+                    variant.name
+                ));
+            };
+            let name = &to[new].name;
+            if *name != variant.name {
+                self.changed(format!("has a variant `{name}`, formerly `{}`", variant.name));
+            }
+            if new != at {
+                self.changes_hash(format!("has its variant `{name}` in another place"))?;
+            }
+            self.path.push(name);
+            // The name of the content is the variant's, whose other names are with it.
+            let fields = match (&variant.schema, &to[new].schema) {
+                (Schema::Struct { fields, .. }, Schema::Struct { fields: to, .. }) => {
+                    Some((&**fields, &**to))
+                }
+                (Schema::Unit, Schema::Struct { fields, .. }) => Some((&[][..], &**fields)),
+                (Schema::Struct { fields, .. }, Schema::Unit) => Some((&**fields, &[][..])),
+                _ => None,
+            };
+            let content = match fields {
+                Some((from, to)) => {
+                    let fields = self.by_name(from, to)?;
+                    self.add(Step::Fields(fields))
+                }
+                None => self.step(&variant.schema, &to[new].schema)?,
+            };
+            self.path.pop();
+            all.push((new as u64, content));
+        }
+        Ok(Step::Enum(all))
+    }
+}
+
+/// The bytes of an integer, and whether it has a sign.
+fn integer(schema: &Schema) -> Option<(usize, bool)> {
+    Some(match schema {
+        Schema::I8 => (1, true),
+        Schema::I16 => (2, true),
+        Schema::I32 => (4, true),
+        Schema::I64 => (8, true),
+        Schema::I128 => (16, true),
+        Schema::U8 => (1, false),
+        Schema::U16 => (2, false),
+        Schema::U32 => (4, false),
+        Schema::U64 => (8, false),
+        Schema::U128 => (16, false),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

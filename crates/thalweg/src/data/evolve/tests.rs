@@ -1,0 +1,258 @@
+//! Tests of migrations: types of two versions of a program, and their schemas alone.
+
+use super::*;
+use crate::Data;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+fn encoded<T: Data>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes);
+    bytes
+}
+
+/// The value as one of another type, and what has changed.
+#[track_caller]
+fn migrated<A: Data, B: Data>(value: &A) -> (B, Vec<String>) {
+    let migration = Migration::find(&A::schema(), &B::schema(), false).unwrap();
+    let (bytes, mut out) = (encoded(value), Vec::new());
+    let mut rest = &*bytes;
+    migration.apply(&mut rest, &mut out).unwrap();
+    assert!(rest.is_empty());
+    for length in 0..bytes.len() {
+        assert!(migration.apply(&mut &bytes[..length], &mut Vec::new()).is_err(), "{length} bytes");
+    }
+    let mut out = &*out;
+    let value = B::decode(&mut out).unwrap();
+    assert!(out.is_empty());
+    (value, migration.changes().to_vec())
+}
+
+#[track_caller]
+fn becomes<A: Data, B: Data + PartialEq + Debug>(value: A, expected: B, changes: &[&str]) {
+    let (found, noted) = migrated::<A, B>(&value);
+    assert_eq!(found, expected);
+    assert_eq!(noted, changes);
+}
+
+#[track_caller]
+fn refused<A: Data, B: Data>(why: &str) {
+    let error = Migration::find(&A::schema(), &B::schema(), false).unwrap_err();
+    assert!(error.contains(why), "{error}");
+}
+
+/// The types of a program and those of its next version have the same names.
+mod old {
+    use super::*;
+
+    #[derive(Data)]
+    pub struct Count {
+        pub word: String,
+        pub times: u32,
+        pub seen: bool,
+        pub at: (u8, f32),
+    }
+
+    #[derive(Data)]
+    pub enum Event {
+        Click { page: String },
+        Tick(u16),
+        Reset,
+    }
+
+    #[derive(Data)]
+    pub struct Tree {
+        pub value: u16,
+        pub children: Vec<Tree>,
+    }
+}
+
+mod new {
+    use super::*;
+
+    #[derive(Data, Debug, PartialEq)]
+    pub struct Count {
+        pub at: (i16, f64),
+        #[data(default = 7)]
+        pub first: i64,
+        #[data(alias = "word")]
+        pub text: String,
+        pub times: u64,
+        #[data(default)]
+        pub tags: Vec<String>,
+    }
+
+    #[derive(Data, Debug, PartialEq)]
+    pub enum Event {
+        #[data(alias = "Reset")]
+        Cleared,
+        Touch,
+        Click {
+            page: String,
+            #[data(default)]
+            shown: Option<u8>,
+        },
+        Tick(u32),
+    }
+
+    #[derive(Data, Debug, PartialEq)]
+    pub struct Tree {
+        pub children: Vec<Tree>,
+        pub value: Option<u32>,
+    }
+}
+
+#[test]
+fn fields_are_added_dropped_moved_renamed_and_widened() {
+    let old = old::Count { word: "river".to_owned(), times: 3, seen: true, at: (200, 0.5) };
+    let new =
+        new::Count { at: (200, 0.5), first: 7, text: "river".to_owned(), times: 3, tags: vec![] };
+    let changes = [
+        "`Count.times` becomes a u64, from u32",
+        "`Count.seen` is dropped",
+        "`Count.at` becomes a i16, from u8",
+        "`Count.at` becomes a f64, from f32",
+        "`Count.first` is added, with its default",
+        "`Count.text` was called `word`",
+        "`Count.tags` is added, with its default",
+        "`Count` has its fields in another order",
+    ];
+    becomes(old, new, &changes);
+}
+
+#[test]
+fn variants_are_added_moved_and_renamed() {
+    let changes = [
+        "`Event` has a new variant `Touch`",
+        "`Event` has its variant `Click` in another place",
+        "`Event.Click.shown` is added, with its default",
+        "`Event` has its variant `Tick` in another place",
+        "`Event.Tick` becomes a u32, from u16",
+        "`Event` has a variant `Cleared`, formerly `Reset`",
+        "`Event` has its variant `Cleared` in another place",
+    ];
+    let page = || "a".to_owned();
+    becomes(
+        old::Event::Click { page: page() },
+        new::Event::Click { page: page(), shown: None },
+        &changes,
+    );
+    becomes(old::Event::Tick(9), new::Event::Tick(9), &changes);
+    becomes(old::Event::Reset, new::Event::Cleared, &changes);
+    refused::<new::Event, old::Event>("`Event` has no variant");
+}
+
+#[test]
+fn types_that_contain_themselves_change_at_every_depth() {
+    let leaf = |value| old::Tree { value, children: vec![] };
+    let tree = old::Tree {
+        value: 1,
+        children: vec![leaf(2), old::Tree { value: 3, children: vec![leaf(4)] }],
+    };
+    let leaf = |value| new::Tree { value: Some(value), children: vec![] };
+    let children = vec![leaf(2), new::Tree { value: Some(3), children: vec![leaf(4)] }];
+    let changes = [
+        "`Tree.value` becomes optional",
+        "`Tree.value` becomes a u32, from u16",
+        "`Tree` has its fields in another order",
+    ];
+    becomes(tree, new::Tree { value: Some(1), children }, &changes);
+}
+
+#[test]
+fn collections_change_with_their_items() {
+    becomes(vec![1_u8 as i8, -1], vec![1_i64, -1], &["the value becomes a i64, from i8"]);
+    becomes(
+        BTreeMap::from([(-5_i16, 1_u8), (3, 2)]),
+        BTreeMap::from([(-5_i32, 1_u16), (3, 2)]),
+        &["the value becomes a i32, from i16", "the value becomes a u16, from u8"],
+    );
+    becomes(
+        BTreeSet::from([1_u8, 255]),
+        BTreeSet::from([1_u32, 255]),
+        &["the value becomes a u32, from u8"],
+    );
+    becomes([1_u8, 2], [1_u64, 2], &["the value becomes a u64, from u8"]);
+    becomes(Some(i8::MIN), Some(i128::from(i8::MIN)), &["the value becomes a i128, from i8"]);
+    becomes(u8::MAX, i16::from(u8::MAX), &["the value becomes a i16, from u8"]);
+}
+
+#[test]
+fn what_would_lose_something_is_refused_with_its_place() {
+    refused::<u64, u32>("the value was `u64`, which is not always a `u32`");
+    refused::<i8, u64>("which is not always");
+    refused::<u64, i64>("which is not always");
+    refused::<Option<u8>, u8>("was `u8?`, and is `u8`");
+    refused::<String, Vec<u8>>("was `str`, and is `bytes`");
+    refused::<[u8; 2], [u8; 3]>("and is");
+    refused::<(u8, u8), (u8,)>("and is");
+    refused::<new::Count, old::Count>("`Count.at` was `i16`, which is not always a `u8`");
+
+    #[derive(Data)]
+    struct Lacking {
+        other: u8,
+    }
+    mod later {
+        #[derive(crate::Data)]
+        pub struct Lacking {
+            pub fresh: u8,
+        }
+        #[derive(crate::Data)]
+        pub struct Other {
+            pub other: u8,
+        }
+        #[derive(crate::Data, Debug, PartialEq)]
+        #[data(alias = "Lacking")]
+        pub struct Renamed {
+            pub other: u8,
+        }
+    }
+    refused::<Lacking, later::Lacking>("`Lacking.fresh` is new, and has no default");
+    refused::<Lacking, later::Other>("was a `Lacking`, and is a `Other`");
+    let changes = ["the value is a `Renamed`, formerly `Lacking`"];
+    becomes(Lacking { other: 3 }, later::Renamed { other: 3 }, &changes);
+}
+
+#[test]
+fn keys_keep_their_hash() {
+    let by_key = |from: &Schema, to: &Schema| Migration::find(from, to, true);
+    let find = |from, to| {
+        by_key(&Schema::Tuple(vec![from, Schema::U8]), &Schema::Tuple(vec![to, Schema::U64]))
+    };
+    assert_eq!(find(Schema::U8, Schema::I64).unwrap().changes().len(), 2);
+    assert_eq!(7_u8.key_hash(), 7_i64.key_hash());
+    let error = find(<u8>::schema(), <Option<u8>>::schema()).unwrap_err();
+    assert!(error.contains("would then be another one"), "{error}");
+    let error = find(old::Count::schema(), new::Count::schema()).unwrap_err();
+    assert!(error.contains("belongs to a key"), "{error}");
+    assert!(find(<[u8; 2]>::schema(), <[u16; 2]>::schema()).is_err());
+    assert!(find(old::Event::schema(), new::Event::schema()).is_err());
+    assert!(find(old::Tree::schema(), old::Tree::schema()).is_ok());
+}
+
+proptest! {
+    /// The same schema on both sides: the bytes are read to their end, and are the same.
+    #[test]
+    fn a_migration_to_the_same_type_changes_nothing(
+        value in any::<(Vec<(u8, Option<String>)>, [i32; 3], BTreeMap<String, Vec<u8>>, Result<bool, char>, ())>(),
+    ) {
+        type Value = (Vec<(u8, Option<String>)>, [i32; 3], BTreeMap<String, Vec<u8>>, Result<bool, char>, ());
+        let migration = Migration::find(&Value::schema(), &Value::schema(), true).unwrap();
+        prop_assert!(migration.changes().is_empty());
+        let (bytes, mut out) = (encoded(&value), Vec::new());
+        migration.apply(&mut &*bytes, &mut out).unwrap();
+        prop_assert_eq!(out, bytes);
+    }
+
+    #[test]
+    fn widened_numbers_are_the_same_numbers(values in any::<Vec<(i8, u16, i32, f32, u64)>>()) {
+        type Wide = Vec<(i64, u32, i128, f64, i128)>;
+        let (found, _) = migrated::<_, Wide>(&values);
+        for ((a, b, c, d, e), wide) in values.into_iter().zip(found) {
+            prop_assert_eq!((a.into(), b.into(), c.into(), e.into()), (wide.0, wide.1, wide.2, wide.4));
+            prop_assert_eq!(f64::from(d).to_bits(), wide.3.to_bits());
+            prop_assert_eq!(a.key_hash(), wide.0.key_hash());
+        }
+    }
+}
