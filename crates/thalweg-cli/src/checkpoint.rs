@@ -1,5 +1,6 @@
 //! `thalweg checkpoint`: what is in the directory of a job's checkpoints.
 
+use crate::entries::{Wanted, lines};
 use anyhow::{Context as _, Result, bail};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,6 +16,7 @@ use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
 Examples:
   thalweg checkpoint ls saved               # number, age and size of each, and whether it is whole
   thalweg checkpoint show saved             # what each operator has in the newest
+  thalweg checkpoint show saved --key river # what is kept for a key, as JSON
   thalweg checkpoint verify saved           # whether each is whole; the exit status is 1 if not
   thalweg checkpoint cp saved kept          # the newest, to go back to: the job does not remove it there
   thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
@@ -27,13 +29,15 @@ pub(crate) struct Arguments {
 enum Command {
     /// List the checkpoints, the newest last
     Ls(Directory),
-    /// Say what each operator has in a checkpoint: keys or other entries, and bytes
+    /// Say what each operator has in a checkpoint: keys or other entries, and bytes; or show the entries
     Show {
         #[command(flatten)]
         dir: Directory,
         /// The number of the checkpoint [default: the newest]
         #[arg(long, value_name = "N")]
         number: Option<u64>,
+        #[command(flatten)]
+        wanted: Wanted,
     },
     /// Read every checkpoint, with what operators have on disk, and compare all digests; the exit status is 1 if one cannot be read
     Verify(Directory),
@@ -72,13 +76,20 @@ struct Directory {
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let (text, status) = match &arguments.command {
         Command::Ls(dir) => (table(dir, &list(dir)?, SystemTime::now())?, 0),
-        Command::Show { dir, number } => {
+        Command::Show { dir, number, wanted } => {
             let file = chosen(dir, *number)?;
-            match CheckpointDir::open(&dir.dir)?.read(file.number) {
-                Ok(states) => (format!("checkpoint {}\n{}", file.number, states_table(&states)), 0),
+            let checkpoints = CheckpointDir::open(&dir.dir)?;
+            let shown = match wanted.any() {
+                true => lines(&checkpoints, file.number, wanted),
+                false => checkpoints.read(file.number).map_err(Into::into).map(|states| {
+                    (format!("checkpoint {}\n{}", file.number, states_table(&states)), 0)
+                }),
+            };
+            match shown {
+                Ok(shown) => shown,
                 // The job has newer ones by now.
                 Err(_) if number.is_none() && !file.path.exists() => return run(arguments),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Command::Verify(dir) => verify(dir)?,

@@ -1,11 +1,13 @@
-//! The command `thalweg`, which starts a job on many hosts, looks at checkpoints, and takes pipelines apart.
+//! The command `thalweg`, which starts a job on many hosts, looks at plans and checkpoints, and takes pipelines apart.
 
 mod checkpoint;
+mod entries;
 mod exec;
 mod hosts;
 mod launch;
 mod lines;
 mod local;
+mod plan;
 mod profile;
 mod script;
 mod ssh;
@@ -14,7 +16,7 @@ mod supervise;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Starts jobs of Thalweg on many hosts, and looks at their checkpoints
+/// Starts jobs of Thalweg on many hosts, and looks at their plans and checkpoints
 #[derive(Parser)]
 #[command(name = "thalweg", version)]
 struct Arguments {
@@ -26,6 +28,7 @@ struct Arguments {
 enum Command {
     Launch(launch::Arguments),
     Checkpoint(checkpoint::Arguments),
+    Plan(plan::Arguments),
     Profile(profile::Arguments),
     #[command(hide = true)]
     Exec(exec::Arguments),
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Launch(arguments) => launch::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments).map(|never| match never {}),
         Command::Profile(arguments) => profile::run(&arguments).map(|never| match never {}),
         Command::Exec(arguments) => exec::run(&arguments).map(|never| match never {}),
     };

@@ -70,6 +70,27 @@ fn checkpoints_are_listed_shown_verified_and_removed() {
     assert!(other.starts_with(&format!("checkpoint {older}\n")), "{other}");
     assert_eq!(thalweg(&["show"], &dir, &["--number", "0"]).status.code(), Some(2));
 
+    // Each of ten keys is in the tables of the tasks that read, or in those that own it.
+    let entry =
+        |key: &str, more: &[&str]| thalweg(&["show"], &dir, &[&["--key", key], more].concat());
+    let found = text(&entry("7", &[]).stdout);
+    assert!(!found.is_empty());
+    for line in found.lines() {
+        let of_key = r#""key":7,"value":"#;
+        assert!(line.starts_with(r#"{"operator":"co"#) && line.contains(of_key), "{found}");
+    }
+    let none = entry("10", &[]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(text(&none.stdout).contains("no such entry; it has entries of"), "{none:?}");
+    assert_eq!(entry("7", &["--state", "numbers"]).status.code(), Some(1));
+    let of_source = text(&thalweg(&["show"], &dir, &["--state", "numbers/read"]).stdout);
+    assert!(
+        of_source.starts_with(r#"{"operator":"numbers","state":"read","value":"#),
+        "{of_source}"
+    );
+    let few = text(&thalweg(&["show"], &dir, &["--state", "numbers", "--limit", "0"]).stdout);
+    assert_eq!(few, "… and more: `--limit` shows them\n");
+
     let verified = thalweg(&["verify"], &dir, &[]);
     assert!(verified.status.success());
     assert_eq!(text(&verified.stdout).matches("whole").count(), 2);

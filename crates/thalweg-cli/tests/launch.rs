@@ -59,6 +59,22 @@ fn launch(flags: &[&str], program: &str, arguments: &[&str]) -> (Command, String
     (command, mark)
 }
 
+#[test]
+fn the_plan_of_a_program_is_printed_and_compared() {
+    let plan = |flags: &[&str]| {
+        let (mut plan, _) = command(env!("CARGO_BIN_EXE_thalweg"));
+        plan.arg("plan").args(flags).arg(programs().join("misbehave")).arg("slow").output().unwrap()
+    };
+    let printed = plan(&["--format", "json"]);
+    assert!(printed.status.success());
+    let json = String::from_utf8(printed.stdout).unwrap();
+    assert!(json.starts_with('{') && json.contains("\"operators\""), "{json}");
+    let folder = tempfile::tempdir().unwrap();
+    let compared = plan(&["--against", folder.path().to_str().unwrap()]);
+    let error = String::from_utf8(compared.stderr).unwrap();
+    assert!(!compared.status.success() && error.contains("checkpoint"), "{error}");
+}
+
 /// The processes with a mark.
 fn processes(mark: &str) -> Vec<u32> {
     let wanted = format!("MARK_OF_TEST={mark}").into_bytes();
