@@ -311,7 +311,7 @@ impl Runtime {
         Threads { scheduler: Arc::downgrade(&self.scheduler), needed }
     }
 
-    fn may_wait_for(&self, job: &Arc<Job>) -> Result<()> {
+    pub(crate) fn may_wait_for(&self, job: &Arc<Job>) -> Result<()> {
         if running::is_in_job(job.signals()) {
             let what = "a closure of a job cannot wait for that job, which waits for the closure to return";
             return Err(Error::new(ErrorKind::Plan, what));

@@ -7,8 +7,9 @@
 //! cannot be taken the job is cancelled, since the one who asked for it may not wait for another attempt.
 
 use super::running_job::RunningJob;
+use super::savepoints::Request;
 use super::watch::Warnings;
-use crate::checkpoint::{Aside, Checkpoints, Part, Storage, Store, Stored, Taken};
+use crate::checkpoint::{Aside, CheckpointDir, Checkpoints, Part, Storage, Store, Stored, Taken};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -171,12 +172,15 @@ impl Checkpointing {
                 }
             }
         }
+        // Before the program can request any.
+        job.savepoints.open();
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
             let taken = catch(|| match self.writer.host {
                 HostId::FIRST => self.take_all(&job, &warnings),
                 _ => self.save_parts(&job),
             });
+            job.savepoints.close();
             if let Err(panic) = taken {
                 // Without this thread, nobody would take checkpoints or suspend the job.
                 job.launched().job.fail(panic);
@@ -217,10 +221,19 @@ impl Checkpointing {
                 }
                 return;
             }
-            if job.now() < next {
+            let savepoints = job.savepoints.take();
+            if savepoints.is_empty() && job.now() < next {
                 continue;
             }
-            match self.take(job, false, &mut lateness, warnings) {
+            let taken = self.take(job, false, &mut lateness, warnings);
+            match &taken {
+                Ok(false) => {}
+                Ok(true) => savepoints.into_iter().for_each(|savepoint| self.copy(savepoint)),
+                Err(error) => savepoints.into_iter().for_each(|savepoint| {
+                    savepoint.answer(Err(error.for_others()));
+                }),
+            }
+            match taken {
                 Ok(true) => failure.over(warnings),
                 Ok(false) => break,
                 Err(error) => match self.writer.store.superseded() {
@@ -230,6 +243,14 @@ impl Checkpointing {
             }
             next = job.now().saturating_add(nanos(self.interval));
         }
+    }
+
+    /// Copies the checkpoint that was taken last.
+    fn copy(&self, savepoint: Request) {
+        let number = lock(&self.writer.written).complete;
+        let copied = CheckpointDir::open(&self.named)
+            .and_then(|checkpoints| checkpoints.copy(number, &savepoint.to));
+        savepoint.answer(copied);
     }
 
     /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself.

@@ -6,12 +6,13 @@ use super::application::Attendance;
 use super::checkpointing::{Checkpointer, Checkpointing};
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
-use crate::checkpoint::Taken;
+use crate::checkpoint::{CheckpointFile, Taken};
 use crate::error::Result;
 use crate::metrics::Stats;
 use crate::net::HostId;
 use crate::plan::Plan;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 
 /// The error message of a job that the program has cancelled.
@@ -74,7 +75,7 @@ impl JobHandle {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn wait(self) -> Result<Stats> {
-        let RunningJob { launched, runtime } = &*self.running;
+        let RunningJob { launched, runtime, .. } = &*self.running;
         let waited = runtime.wait(&launched.job);
         let Around { attendance, watch, checkpointer } = self.around;
         // A closure of the job itself cannot wait for it.
@@ -170,6 +171,42 @@ impl JobHandle {
     /// ```
     pub fn suspend(&self) -> Result<()> {
         self.running.suspend(SUSPENDED)
+    }
+
+    /// Takes a checkpoint now, whatever the interval is, and copies it into a directory that has none, where it stays: a savepoint,
+    /// to go back to. The job goes on. Returns the copy once all of it is on the disk.
+    ///
+    /// To go on from a savepoint, run the program with the directory of a copy of it: see
+    /// [`CheckpointDir::copy`](crate::checkpoint::CheckpointDir::copy). With several requests at once, all get the same checkpoint.
+    ///
+    /// `None` if the job is over, or so near to its end that it takes no further checkpoint; and on other hosts than the first,
+    /// whose tasks take part all the same. Sinks that commit with checkpoints do so with this one too. To end the job with it, call
+    /// [`suspend`](Self::suspend) in its place.
+    ///
+    /// # Errors
+    ///
+    /// Of kind [`Config`](crate::ErrorKind::Config) if the job has no [checkpoints](crate::config::CheckpointConfig), or the
+    /// directory has some already; of kind [`Plan`](crate::ErrorKind::Plan) in a closure of the job. What keeps a checkpoint from
+    /// being taken or copied: the job goes on then.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    /// use thalweg::config::{CheckpointConfig, Config};
+    ///
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let folder = dir.path();
+    /// let mut config = Config::default();
+    /// config.checkpoints = Some(CheckpointConfig::new(folder.join("saved")));
+    /// let env = Environment::with_config(config);
+    /// env.generate(1e5, Some).group_by(|n| n % 10).count().unkey().for_each(drop);
+    /// let job = env.start()?;
+    /// let savepoint = job.savepoint(folder.join("before-the-upgrade"))?.expect("it runs");
+    /// assert!(savepoint.path.starts_with(folder.join("before-the-upgrade")));
+    /// job.cancel();
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn savepoint(&self, to: impl AsRef<Path>) -> Result<Option<CheckpointFile>> {
+        self.running.savepoint(to.as_ref())
     }
 
     /// A handle that ends the job without waiting for it, for use in the handler of a signal, for example.
@@ -321,6 +358,29 @@ impl JobControl {
     /// ```
     pub fn suspend(&self) -> Result<()> {
         self.running.upgrade().map_or(Ok(()), |running| running.suspend(SUSPENDED))
+    }
+
+    /// Takes a checkpoint and copies it: see [`JobHandle::savepoint`]. Waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`JobHandle::savepoint`].
+    ///
+    /// ```
+    /// use thalweg::{Environment, ErrorKind};
+    ///
+    /// let env = Environment::new();
+    /// env.generate(1e5, Some).for_each(drop);
+    /// let job = env.start()?;
+    /// let control = job.control();
+    /// assert_eq!(control.savepoint("kept").unwrap_err().kind(), ErrorKind::Config);
+    /// control.drain();
+    /// job.wait()?;
+    /// assert_eq!(control.savepoint("kept")?, None);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn savepoint(&self, to: impl AsRef<Path>) -> Result<Option<CheckpointFile>> {
+        self.running.upgrade().map_or(Ok(None), |running| running.savepoint(to.as_ref()))
     }
 
     /// Ends the job without a result: see [`JobHandle::cancel`].

@@ -11,6 +11,7 @@ mod checkpointing;
 mod environment;
 mod job;
 mod running_job;
+mod savepoints;
 mod source;
 mod watch;
 

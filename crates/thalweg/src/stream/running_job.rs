@@ -1,6 +1,7 @@
 //! A running job, as its handles, its watch and an application share it.
 
-use crate::checkpoint::{StateId, Taken};
+use super::savepoints::Savepoints;
+use crate::checkpoint::{CheckpointFile, StateId, Taken};
 use crate::clock::Nanos;
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Epoch;
@@ -9,6 +10,7 @@ use crate::net::HostId;
 use crate::plan::Launched;
 use crate::runtime::{Answer, Runtime, SaveOrder};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,11 +18,12 @@ use std::time::Duration;
 pub(crate) struct RunningJob {
     pub(super) launched: Launched,
     pub(super) runtime: Arc<Runtime>,
+    pub(super) savepoints: Savepoints,
 }
 
 impl RunningJob {
     pub(super) fn new(launched: Launched, runtime: Arc<Runtime>) -> Arc<Self> {
-        Arc::new(Self { launched, runtime })
+        Arc::new(Self { launched, runtime, savepoints: Savepoints::default() })
     }
 
     pub(crate) fn launched(&self) -> &Launched {
@@ -85,13 +88,34 @@ impl RunningJob {
     ///
     /// If the job has no checkpoints.
     pub(crate) fn suspend(&self, why: &str) -> Result<()> {
-        if !self.has_checkpoints() {
-            let what = "the job has no checkpoints, so it cannot be suspended: set `checkpoints` of its `Config`, or \
-                        `--checkpoint DIR`";
-            return Err(Error::new(ErrorKind::Config, what));
-        }
+        self.needs_checkpoints("cannot be suspended")?;
         self.launched.job.suspend(why);
         Ok(())
+    }
+
+    fn needs_checkpoints(&self, for_what: &str) -> Result<()> {
+        if self.has_checkpoints() {
+            return Ok(());
+        }
+        let what = format!(
+            "the job has no checkpoints, so it {for_what}: set `checkpoints` of its `Config`, or `--checkpoint DIR`"
+        );
+        Err(Error::new(ErrorKind::Config, what))
+    }
+
+    /// Takes a checkpoint, and copies it to a directory; `None` on other hosts than the first, and if there are no checkpoints
+    /// any more.
+    ///
+    /// # Errors
+    ///
+    /// If the job has no checkpoints, or this is one of its closures; what keeps the checkpoint from being taken or copied.
+    pub(crate) fn savepoint(&self, to: &Path) -> Result<Option<CheckpointFile>> {
+        self.needs_checkpoints("has no savepoints")?;
+        self.runtime.may_wait_for(&self.launched.job)?;
+        if self.runtime.hosts.me() != HostId::FIRST {
+            return Ok(None);
+        }
+        self.savepoints.request(to).recv().map_or(Ok(None), |answer| answer.map(Some))
     }
 
     /// What the tasks of this host have saved at a barrier, but for what is superseded; `None` if the job is drained, or has no checkpoints.
