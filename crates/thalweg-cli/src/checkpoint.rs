@@ -1,4 +1,4 @@
-//! `thalweg checkpoint`: what is in the directory of a job's checkpoints.
+//! `thalweg checkpoint`: what is in the directory of a job's checkpoints, or in an object store.
 
 use crate::entries::{Wanted, lines};
 use anyhow::{Context as _, Result, bail};
@@ -10,7 +10,8 @@ use thalweg::checkpoint::{CheckpointDir, CheckpointFile, StateSummary};
 
 /// Look at the checkpoints of a job, copy or remove them
 ///
-/// A program that is run with `--checkpoint DIR` keeps its two newest checkpoints there, until its job has ended well.
+/// A program that is run with `--checkpoint DIR` keeps its two newest checkpoints there, until its job has ended well. DIR may be
+/// the address of a prefix in an object store, as in s3://bucket/prefix, whose settings are read from the environment.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -19,6 +20,7 @@ Examples:
   thalweg checkpoint show saved --key river # what is kept for a key, as JSON
   thalweg checkpoint verify saved           # whether each is whole; the exit status is 1 if not
   thalweg checkpoint cp saved kept          # the newest, to go back to: the job does not remove it there
+  thalweg checkpoint cp s3://bucket/a kept  # the same of an object store; or into one
   thalweg checkpoint rm saved --number 17   # or --all: the job begins anew")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -52,7 +54,7 @@ enum Command {
         #[arg(long, value_name = "N")]
         number: Option<u64>,
     },
-    /// Remove checkpoints; a job that goes on without them begins anew
+    /// Remove checkpoints; a job that goes on without them begins anew. In an object store, a job that runs with them ends
     Rm {
         #[command(flatten)]
         dir: Directory,
@@ -67,7 +69,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Directory {
-    /// The directory of the job's checkpoints
+    /// The directory of the job's checkpoints, or the address of an object store, as in s3://bucket/prefix
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
@@ -88,7 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             match shown {
                 Ok(shown) => shown,
                 // The job has newer ones by now.
-                Err(_) if number.is_none() && !file.path.exists() => return run(arguments),
+                Err(_) if number.is_none() && !is_there(dir, file.number)? => {
+                    return run(arguments);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -130,6 +134,12 @@ fn list(Directory { dir }: &Directory) -> Result<Vec<CheckpointFile>> {
     Ok(files)
 }
 
+/// Whether there is a checkpoint with this number.
+fn is_there(Directory { dir }: &Directory, number: u64) -> Result<bool> {
+    let files = CheckpointDir::open(dir)?.list()?;
+    Ok(files.iter().any(|file| file.number == number))
+}
+
 /// How often the newest checkpoint is looked for anew, where a job removes it at that moment.
 const TRIES: usize = 10;
 
@@ -140,7 +150,9 @@ fn copy(dir: &Directory, to: &Path, number: Option<u64>) -> Result<CheckpointFil
         let file = chosen(dir, number)?;
         match CheckpointDir::open(&dir.dir)?.copy(file.number, to) {
             // The job has newer ones by now.
-            Err(_) if number.is_none() && !file.path.exists() && tries < TRIES => tries += 1,
+            Err(_) if number.is_none() && tries < TRIES && !is_there(dir, file.number)? => {
+                tries += 1
+            }
             copied => return Ok(copied?),
         }
     }
@@ -158,7 +170,7 @@ fn chosen(dir: &Directory, number: Option<u64>) -> Result<CheckpointFile> {
 
 fn verify(dir: &Directory) -> Result<(String, u8)> {
     let (mut text, mut status) = (String::new(), 0);
-    for CheckpointFile { number, path, .. } in list(dir)? {
+    for CheckpointFile { number, .. } in list(dir)? {
         match CheckpointDir::open(&dir.dir)?.verify(number) {
             Ok(states) => {
                 let entries: u64 = states.iter().map(|state| state.entries).sum();
@@ -169,7 +181,7 @@ fn verify(dir: &Directory) -> Result<(String, u8)> {
                 )?;
             }
             // The job that uses the directory has removed it.
-            Err(_) if !path.exists() => {}
+            Err(_) if !is_there(dir, number)? => {}
             Err(error) => {
                 status = 1;
                 writeln!(text, "checkpoint {number}: {error}")?;
@@ -181,18 +193,19 @@ fn verify(dir: &Directory) -> Result<(String, u8)> {
 
 fn table(dir: &Directory, files: &[CheckpointFile], now: SystemTime) -> Result<String> {
     let checkpoints = CheckpointDir::open(&dir.dir)?;
-    let rows = files.iter().filter_map(|file| {
+    let mut rows = Vec::new();
+    for file in files {
         let age = file.written.and_then(|written| now.duration_since(written).ok());
         let whole = match checkpoints.read(file.number) {
             Ok(_) => "yes",
             // The job that uses the directory has removed it.
-            Err(_) if !file.path.exists() => return None,
+            Err(_) if !is_there(dir, file.number)? => continue,
             Err(_) => "no",
         };
         let age = age.map_or_else(|| "?".to_owned(), span);
-        Some([file.number.to_string(), age, size(file.bytes), whole.to_owned()])
-    });
-    Ok(columns(["NUMBER", "AGE", "SIZE", "WHOLE"], rows))
+        rows.push([file.number.to_string(), age, size(file.bytes), whole.to_owned()]);
+    }
+    Ok(columns(["NUMBER", "AGE", "SIZE", "WHOLE"], rows.into_iter()))
 }
 
 /// A span of time, as people read it.

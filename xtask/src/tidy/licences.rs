@@ -12,6 +12,8 @@ const PERMISSIVE: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    // Of data: the text of the agreement has to go with it. A list of certificates has it, which only Android needs.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "MIT-0",

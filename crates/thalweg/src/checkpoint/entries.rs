@@ -79,11 +79,11 @@ impl CheckpointDir {
         number: u64,
         mut each: impl FnMut(StateEntry) -> ControlFlow<()>,
     ) -> Result<()> {
-        let path = Store::path_of(self.dir(), number);
-        let snapshot = Store::read_file(&path)?;
+        let (folder, name) = (self.folder(), Store::name_of(number));
+        let snapshot = Store::read_file(folder, &name)?;
         let unreadable = |error: DecodeError| {
             let what = format!("an entry of the checkpoint cannot be read: {error}");
-            Error::new(ErrorKind::Input, what).at(Place::File(path.clone()))
+            Error::new(ErrorKind::Input, what).at(Place::File(folder.path().join(&name)))
         };
         for id in snapshot.ids() {
             let Some(shape) = snapshot.shape(id) else { continue };

@@ -5,16 +5,18 @@
 //! adds to each copy only what it lacks. So a checkpoint costs what was spilled since the one before it, and any number of
 //! checkpoints share a file.
 //!
-//! A job that begins with a checkpoint reads the copies in place, up to the length that the checkpoint says, and never
-//! appends to them: what was appended after the checkpoint was written counts for nothing. As long as it needs them, its own
+//! A job that begins with a checkpoint reads the copies in place, or what it has fetched of them from an object store, up to the
+//! length that the checkpoint says, and never appends to them: what was appended after the checkpoint was written counts for nothing. As long as it needs them, its own
 //! checkpoints refer to the same files.
 
 use super::Saving;
+use super::folder::{Folder, unique};
 use crate::data::{Data, DecodeError, Portable, Wire, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{HashRange, SpillDir, SpillFile, SpillPrefix, SpillShare};
 use crate::sync::{AtomicU64, Ordering};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 /// How the names of these files begin and end.
 const SPILLED: &str = "spilled-";
@@ -23,9 +25,9 @@ const SUFFIX: &str = ".records";
 /// All hashes.
 pub(super) const ALL: HashRange = (0, u64::MAX);
 
-/// The directory in which a job's spill files are copied.
+/// The folder in which a job's spill files are copied.
 pub(super) struct SavedFiles {
-    pub(super) dir: PathBuf,
+    pub(super) folder: Arc<dyn Folder>,
     /// What makes the names of this run on this host unlike those of others.
     run: String,
     named: AtomicU64,
@@ -51,20 +53,16 @@ pub(super) struct FileEntry {
 /// A file that a task begins with.
 pub(crate) struct SavedFile<'a> {
     pub(super) entry: &'a FileEntry,
-    pub(super) dir: &'a Path,
+    pub(super) folder: &'a dyn Folder,
     /// The hashes of keys that are this task's.
     pub(super) hashes: HashRange,
 }
 
 impl SavedFiles {
-    pub(super) fn new(dir: &Path) -> Self {
-        // Only the name is made: it has so many letters that no other run has the same.
-        let unique = tempfile::Builder::new()
-            .prefix("")
-            .rand_bytes(12)
-            .make(|path| Ok(path.file_name().unwrap_or_default().to_string_lossy().into_owned()));
-        let run = unique.map(|made| made.as_file().clone()).unwrap_or_default();
-        Self { dir: dir.to_owned(), run, named: AtomicU64::new(0) }
+    pub(super) fn new(folder: &Arc<dyn Folder>) -> Self {
+        // So many letters that no other run has the same.
+        let run = unique("", 12);
+        Self { folder: Arc::clone(folder), run, named: AtomicU64::new(0) }
     }
 
     fn new_name(&self) -> String {
@@ -104,10 +102,10 @@ impl FileEntry {
     pub(super) fn for_hashes<'a>(
         &'a self,
         (first, last): HashRange,
-        dir: &'a Path,
+        folder: &'a dyn Folder,
     ) -> Option<SavedFile<'a>> {
         let hashes = (first.max(self.hashes.0), last.min(self.hashes.1));
-        (hashes.0 <= hashes.1).then_some(SavedFile { entry: self, dir, hashes })
+        (hashes.0 <= hashes.1).then_some(SavedFile { entry: self, folder, hashes })
     }
 }
 
@@ -167,7 +165,7 @@ impl SavedFile<'_> {
     ///
     /// # Errors
     ///
-    /// If its records are of another type.
+    /// If its records are of another type, or are in an object store and cannot be fetched.
     pub(crate) fn open<I: Wire + ?Sized>(&self, spill: &SpillDir) -> Result<SpillShare<I>> {
         let FileEntry { name, bytes, records, schema, hashes, is_shared, .. } = self.entry;
         let own = schema_of::<I>();
@@ -177,7 +175,8 @@ impl SavedFile<'_> {
             );
             return Err(Error::new(ErrorKind::Plan, what));
         }
-        let file: SpillFile<I> = spill.stored(self.dir.join(name), *bytes, *records);
+        let local = self.folder.local(name, *bytes)?;
+        let file: SpillFile<I> = spill.stored(local, *bytes, *records);
         let is_whole = !is_shared && self.hashes == *hashes;
         Ok(SpillShare { file, hashes: (!is_whole).then_some(self.hashes) })
     }

@@ -1,18 +1,22 @@
 //! Looks at the checkpoints in a directory, without the program that has made them.
 
 use super::Store;
-use super::copy::copy;
-use super::snapshot::Saved;
+use super::copy::{check_files, copy};
+use super::folder::{Folder, find, make};
+use super::snapshot::{Saved, Snapshot};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::state::check_blocks;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The directory of a job's checkpoints, as tools see it: what is there, and whether it is sound.
 ///
 /// Reading takes no lock, so a job that runs may remove a checkpoint at any moment. To write and to restore checkpoints, see
 /// [`CheckpointConfig`](crate::config::CheckpointConfig).
+///
+/// In place of a directory, all methods take the address of a prefix in an object store, as in `s3://bucket/prefix`, if the crate
+/// is built with the feature `object-store`. What operators have on disk is fetched to the directory of temporary files to be
+/// [verified](Self::verify) or [copied](Self::copy).
 ///
 /// ```
 /// use thalweg::checkpoint::CheckpointDir;
@@ -23,14 +27,14 @@ use std::time::SystemTime;
 /// # Ok::<(), thalweg::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct CheckpointDir(PathBuf);
+pub struct CheckpointDir(Arc<dyn Folder>);
 
 /// A checkpoint in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointFile {
     /// Its number; newer ones have higher numbers.
     pub number: u64,
-    /// The file.
+    /// The file; in an object store, the address of the object.
     pub path: PathBuf,
     /// Its length; of a job on several hosts, with the parts of the other hosts. What operators have on disk is counted too: its
     /// files belong to several checkpoints, and count for each of them.
@@ -64,14 +68,19 @@ impl CheckpointDir {
     ///
     /// # Errors
     ///
-    /// If it is not there.
+    /// If it is not there. A prefix of an object store is there as long as its bucket is.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
-        let dir = dir.as_ref();
-        Store::numbers(dir).map(|_| Self(dir.to_owned()))
+        let folder = find(dir.as_ref(), &std::env::temp_dir())?;
+        Store::numbers(&*folder).map(|_| Self(folder))
     }
 
-    pub(super) fn dir(&self) -> &Path {
-        &self.0
+    #[cfg(test)]
+    pub(super) fn of(folder: &Arc<dyn Folder>) -> Self {
+        Self(Arc::clone(folder))
+    }
+
+    pub(super) fn folder(&self) -> &dyn Folder {
+        &*self.0
     }
 
     /// All checkpoints, the oldest first.
@@ -80,16 +89,18 @@ impl CheckpointDir {
     ///
     /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<CheckpointFile>> {
-        let numbers = Store::numbers(&self.0)?;
-        let has_others = Store::has_others(&self.0)?;
+        let folder = &*self.0;
+        let numbers = Store::numbers(folder)?;
+        let has_others = Store::has_others(folder)?;
         let file = |number| {
-            let path = Store::path_of(&self.0, number);
+            let name = Store::name_of(number);
             // One that is removed meanwhile is not there.
-            let (bytes, written) = match Store::look_at(&path) {
+            let (bytes, written) = match Store::look_at(folder, &name) {
                 Ok(found) => found?,
                 Err(error) => return Some(Err(error)),
             };
-            let bytes = bytes + if has_others { Store::bytes_of_others(&path) } else { 0 };
+            let bytes = bytes + if has_others { Store::bytes_of_others(folder, &name) } else { 0 };
+            let path = folder.path().join(name);
             Some(Ok(CheckpointFile { number, path, bytes, written }))
         };
         numbers.into_iter().filter_map(file).collect()
@@ -102,11 +113,15 @@ impl CheckpointDir {
     ///
     /// If it is not there, if it is torn or was altered, or if it is of another version.
     pub fn read(&self, number: u64) -> Result<Vec<StateSummary>> {
-        let path = Store::path_of(&self.0, number);
-        let snapshot = Store::read_file(&path)?;
+        let snapshot = Store::read_file(&*self.0, &Store::name_of(number))?;
+        self.summary(number, &snapshot)
+    }
+
+    fn summary(&self, number: u64, snapshot: &Snapshot) -> Result<Vec<StateSummary>> {
         let unreadable = |error| {
             let what = format!("the checkpoint cannot be read: {error}");
-            Error::new(ErrorKind::Input, what).at(Place::File(path.clone()))
+            let path = self.0.path().join(Store::name_of(number));
+            Error::new(ErrorKind::Input, what).at(Place::File(path))
         };
         let mut all = Vec::new();
         for id in snapshot.ids() {
@@ -140,13 +155,9 @@ impl CheckpointDir {
     ///
     /// As [`read`](Self::read), also if a file of spilled records was altered.
     pub fn verify(&self, number: u64) -> Result<Vec<StateSummary>> {
-        let snapshot = Store::read_file(&Store::path_of(&self.0, number))?;
-        let files: BTreeMap<_, _> =
-            snapshot.all_files().map(|file| ((&file.name, file.bytes), file.records)).collect();
-        for ((name, bytes), records) in files {
-            check_blocks(&self.0.join(name), bytes, records)?;
-        }
-        self.read(number)
+        let snapshot = Store::read_file(&*self.0, &Store::name_of(number))?;
+        check_files(&*self.0, &snapshot)?;
+        self.summary(number, &snapshot)
     }
 
     /// Copies a checkpoint, with all that it refers to, into a directory that has none, and is made if it is not there. Returns
@@ -171,26 +182,37 @@ impl CheckpointDir {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn copy(&self, number: u64, to: impl AsRef<Path>) -> Result<CheckpointFile> {
-        let to = to.as_ref();
-        copy(&self.0, number, to)?;
-        let copied = Self::open(to)?.list()?;
+        self.copy_to(number, || make(to.as_ref(), &std::env::temp_dir()))
+    }
+
+    pub(super) fn copy_to(
+        &self,
+        number: u64,
+        make: impl FnOnce() -> Result<Arc<dyn Folder>>,
+    ) -> Result<CheckpointFile> {
+        let to = copy(&*self.0, number, make)?;
+        let copied = Self(Arc::clone(&to)).list()?;
         let copied = copied.into_iter().find(|file| file.number == number);
         copied.ok_or_else(|| {
             let what = "the copy was removed by another program";
-            Error::new(ErrorKind::Io, what).at(Place::File(to.to_owned()))
+            Error::new(ErrorKind::Io, what).at(Place::File(to.path().to_owned()))
         })
     }
 
     /// Removes a checkpoint.
     ///
+    /// An object store has no lock by which a job could be found that uses it. There, this takes the place of a run, as
+    /// [`copy`](Self::copy) does in the store that it writes to: a job that is running ends when it is to write its next checkpoint.
+    ///
     /// # Errors
     ///
     /// If it is not there, if a job uses the directory, or if it cannot be removed.
     pub fn remove(&self, number: u64) -> Result<()> {
-        let path = Store::path_of(&self.0, number);
-        if Store::look_at(&path)?.is_none() {
+        let name = Store::name_of(number);
+        if Store::look_at(&*self.0, &name)?.is_none() {
             let what = "there is no such checkpoint";
-            return Err(Error::new(ErrorKind::Io, what).at(Place::File(path)));
+            let place = Place::File(self.0.path().join(name));
+            return Err(Error::new(ErrorKind::Io, what).at(place));
         }
         Store::open(&self.0)?.remove(number)
     }

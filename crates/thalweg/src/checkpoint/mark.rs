@@ -1,6 +1,6 @@
 //! The marks of the runs of a job, by which a run finds that another one has begun with its checkpoints.
 //!
-//! Where a file system has no locks, or does not share them among hosts, two runs of a job may both believe that a directory of
+//! Where a file system has no locks, or does not share them among hosts, and in an object store, two runs of a job may both believe that a directory of
 //! checkpoints is theirs: a host that was cut off goes on while its job was started again elsewhere. So each run makes a file, its
 //! mark, with the next free number, before it reads the checkpoint that it begins with. The run with the highest mark is the one
 //! that counts; others are superseded. A run looks for a higher mark before it gives a checkpoint its name, and before it
@@ -10,14 +10,11 @@
 //! takes, does that all the same. It may give names to its files, or leave one more checkpoint if it is stopped for ever, which the
 //! other one could begin with if it is interrupted before its own next checkpoint. A file system that shows hosts the names in a
 //! directory late widens the race by that time.
-#![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
-use super::store::{TEMPORARY, names};
+use super::folder::{Folder, TEMPORARY, unique};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
 
 /// How the names of marks begin; a number of ten digits, or more, follows.
 const MARK: &str = "run-";
@@ -35,95 +32,94 @@ impl Mark {
     /// # Errors
     ///
     /// If it cannot be written.
-    pub(super) fn next(dir: &Path) -> Result<Self> {
-        let failed = |cause| Error::io(dir, "write the mark of a run", cause);
+    pub(super) fn next(folder: &dyn Folder) -> Result<Self> {
+        let failed = |cause| Error::io(folder.path(), "write the mark of a run", cause);
         loop {
-            let number = marks(dir).map_err(failed)?.last().map_or(1, |last| last + 1);
-            let mut names = tempfile::Builder::new();
-            let made = names.prefix(TEMPORARY).rand_bytes(16).tempfile_in(dir);
-            let mut file = made.map_err(failed)?;
-            let token = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let written = file.write_all(token.as_bytes());
-            written.and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-            match file.persist_noclobber(path_of(dir, number)) {
+            let number = marks(folder).map_err(failed)?.last().map_or(1, |last| last + 1);
+            let token = unique(TEMPORARY, 16);
+            match folder.create(&name_of(number), &[token.as_bytes()], &mut || true) {
                 Ok(_) => {
                     // The runs of these are superseded, also without them.
-                    for old in marks(dir).map_err(failed)?.range(..number) {
-                        let _ = fs::remove_file(path_of(dir, *old));
+                    for old in marks(folder).map_err(failed)?.range(..number) {
+                        let _ = folder.remove(&name_of(*old));
                     }
                     return Ok(Self { number, token });
                 }
-                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failed(error.error)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
             }
         }
     }
 
     /// Why this run must write no checkpoint any more and publish nothing, if another one has begun since, as far as that shows:
-    /// where the directory cannot be read it is not known. One without any mark was emptied, and by no run.
-    pub(super) fn superseded(&self, dir: &Path) -> Option<Error> {
-        let newest = marks(dir).ok()?.last().copied()?;
+    /// where the folder cannot be read it is not known. One without any mark was emptied, and by no run.
+    pub(super) fn superseded(&self, folder: &dyn Folder) -> Option<Error> {
+        let newest = marks(folder).ok()?.last().copied()?;
         let is_own = newest == self.number
-            && match fs::read(path_of(dir, self.number)) {
+            && match folder.read(&name_of(self.number)) {
                 Ok(found) => found == self.token.as_bytes(),
                 Err(cause) => cause.kind() != io::ErrorKind::NotFound,
             };
         // Of a kind with which no launcher starts the program again: two of them would end each other's for ever.
         let what = "another run of this job has begun with the checkpoints in this directory, so this one ends, and publishes \
                     nothing";
-        (!is_own).then(|| Error::new(ErrorKind::Config, what).at(Place::File(dir.to_owned())))
+        let place = || Place::File(folder.path().to_owned());
+        (!is_own).then(|| Error::new(ErrorKind::Config, what).at(place()))
     }
 }
 
-fn path_of(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{MARK}{number:010}"))
+fn name_of(number: u64) -> String {
+    format!("{MARK}{number:010}")
 }
 
-/// The numbers of the marks in a directory.
-fn marks(dir: &Path) -> io::Result<BTreeSet<u64>> {
-    let names = names(dir)?;
+/// The numbers of the marks in a folder.
+fn marks(folder: &dyn Folder) -> io::Result<BTreeSet<u64>> {
+    let names = folder.names()?;
     Ok(names.iter().filter_map(|name| name.strip_prefix(MARK)?.parse().ok()).collect())
 }
 
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::checkpoint::folder::{Directory, of_each_kind};
 
     #[test]
     fn the_last_run_to_begin_is_the_one_that_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        let run = || Mark::next(dir.path()).unwrap();
-        let is_over = |run: &Mark| run.superseded(dir.path()).is_some();
-        let marked = || marks(dir.path()).unwrap().into_iter().collect::<Vec<_>>();
-        let first = run();
-        assert!(!is_over(&first));
-        let second = run();
-        assert_eq!(marked(), [2], "the mark of a run that is superseded is not needed");
-        assert!(is_over(&first) && !is_over(&second));
-        // The directory is emptied: other runs have lower numbers then, or the same.
-        fs::remove_file(path_of(dir.path(), 2)).unwrap();
-        assert!(!is_over(&second));
-        let third = run();
-        assert_eq!(marked(), [1]);
-        assert!(is_over(&second) && !is_over(&third));
-        let fourth = run();
-        assert_eq!(marked(), [2]);
-        assert!(is_over(&second) && is_over(&third) && !is_over(&fourth));
-        // Where nothing can be read, nothing is known.
-        let dir = dir.path().join("elsewhere");
-        assert!(fourth.superseded(&dir).is_none());
+        of_each_kind(|folder| {
+            let run = || Mark::next(&**folder).unwrap();
+            let is_over = |run: &Mark| run.superseded(&**folder).is_some();
+            let marked = || marks(&**folder).unwrap().into_iter().collect::<Vec<_>>();
+            let first = run();
+            assert!(!is_over(&first));
+            let second = run();
+            assert_eq!(marked(), [2], "the mark of a run that is superseded is not needed");
+            assert!(is_over(&first) && !is_over(&second));
+            // The folder is emptied: other runs have lower numbers then, or the same.
+            folder.remove(&name_of(2)).unwrap();
+            assert!(!is_over(&second));
+            let third = run();
+            assert_eq!(marked(), [1]);
+            assert!(is_over(&second) && !is_over(&third));
+            let fourth = run();
+            assert_eq!(marked(), [2]);
+            assert!(is_over(&second) && is_over(&third) && !is_over(&fourth));
+            // Where nothing can be read, nothing is known.
+            let elsewhere = Directory::at(&folder.path().join("elsewhere"));
+            assert!(fourth.superseded(&*elsewhere).is_none());
+        });
     }
 
     #[test]
     fn runs_that_begin_at_the_same_time_have_marks_of_their_own() {
-        let dir = tempfile::tempdir().unwrap();
-        let begin = || Mark::next(dir.path()).unwrap().number;
-        let numbers: Vec<_> = std::thread::scope(|scope| {
-            let begun: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
-            begun.into_iter().map(|run| run.join().unwrap()).collect()
+        of_each_kind(|folder| {
+            let begin = || Mark::next(&**folder).unwrap().number;
+            let numbers: Vec<_> = std::thread::scope(|scope| {
+                let begun: Vec<_> = (0..8).map(|_| scope.spawn(begin)).collect();
+                begun.into_iter().map(|run| run.join().unwrap()).collect()
+            });
+            let newest = numbers.iter().max();
+            assert_eq!(marks(&**folder).unwrap().last(), newest);
+            assert_eq!(numbers.iter().filter(|number| Some(*number) == newest).count(), 1);
         });
-        let newest = numbers.iter().max();
-        assert_eq!(marks(dir.path()).unwrap().last(), newest);
-        assert_eq!(numbers.iter().filter(|number| Some(*number) == newest).count(), 1);
     }
 }

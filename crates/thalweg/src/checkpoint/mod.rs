@@ -16,6 +16,7 @@ mod compare;
 mod copy;
 mod entries;
 mod files;
+mod folder;
 mod inspect;
 mod mark;
 mod shape;
@@ -27,6 +28,7 @@ pub use entries::StateEntry;
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use files::SavedFile;
+pub(crate) use folder::{Folder, find, make};
 pub(crate) use shape::Shape;
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::{Part, Store, Stored};
@@ -41,6 +43,7 @@ use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
 use files::{FileEntry, SavedFiles};
+use folder::Directory;
 use snapshot::{Entries, Saved, Spare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -147,42 +150,42 @@ impl Checkpoints {
     /// Those of a job that begins with a snapshot, or with nothing.
     #[cfg(test)]
     pub(crate) fn new(restored: Option<Snapshot>, storage: Option<Arc<dyn Storage>>) -> Arc<Self> {
-        Self::of_directory(None, restored, storage)
+        Self::of_folder(None, restored, storage)
     }
 
-    /// Those of a job that begins with a snapshot, or with nothing, and whose checkpoints are in a directory.
-    pub(crate) fn of_directory(
-        dir: Option<&Path>,
+    /// Those of a job that begins with a snapshot, or with nothing, and whose checkpoints are in a folder.
+    pub(crate) fn of_folder(
+        folder: Option<&Arc<dyn Folder>>,
         restored: Option<Snapshot>,
         storage: Option<Arc<dyn Storage>>,
     ) -> Arc<Self> {
-        Arc::new(Self { dir: dir.map(Path::to_owned), ..Self::in_memory(dir, restored, storage) })
+        let dir = folder.map(|folder| folder.path().to_owned());
+        Arc::new(Self { dir, ..Self::in_memory(folder, restored, storage) })
     }
 
     /// Those of a job whose snapshots are kept in memory, but for what its operators have on disk, which is copied to a
     /// directory; for tests of jobs.
     pub(crate) fn with_files_in(dir: &Path, restored: Option<Snapshot>) -> Arc<Self> {
-        Arc::new(Self::in_memory(Some(dir), restored, None))
+        Arc::new(Self::in_memory(Some(&Directory::at(dir)), restored, None))
     }
 
     fn in_memory(
-        files: Option<&Path>,
+        files: Option<&Arc<dyn Folder>>,
         restored: Option<Snapshot>,
         storage: Option<Arc<dyn Storage>>,
     ) -> Self {
         let restored = Mutex::new(restored.map(Arc::new));
-        let files = files.map(|dir| Arc::new(SavedFiles::new(dir)));
+        let files = files.map(|folder| Arc::new(SavedFiles::new(folder)));
         let (slots, clock) = (Mutex::default(), OnceLock::new());
         let migrated = Mutex::default();
         Self { restored, migrated, slots, clock, dir: None, files, storage, trial: None }
     }
 
     /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.
-    pub(crate) fn trial(dir: &Path, snapshot: Snapshot) -> Arc<Self> {
+    pub(crate) fn trial(folder: &Arc<dyn Folder>, snapshot: Snapshot) -> Arc<Self> {
         let trial = Some(Mutex::default());
-        let dir = Some(dir);
-        let all = Self::in_memory(dir, Some(snapshot), None);
-        Arc::new(Self { dir: dir.map(Path::to_owned), trial, ..all })
+        let dir = Some(folder.path().to_owned());
+        Arc::new(Self { dir, trial, ..Self::in_memory(Some(folder), Some(snapshot), None) })
     }
 
     /// Whether tasks are made only to be compared with a snapshot.
@@ -672,7 +675,7 @@ impl StateHandle {
                     other if other.gives(of, before, (*task, *tasks)) => files::ALL,
                     _ => continue,
                 };
-                if let Some(file) = entry.for_hashes(hashes, &home.dir) {
+                if let Some(file) = entry.for_hashes(hashes, &*home.folder) {
                     take(file)?;
                 }
             }
@@ -752,7 +755,7 @@ impl Saving {
             // What was copied at an earlier barrier needs the file of the operator no more.
             *prefix = prefix.take().filter(|prefix| !prefix.is_copied());
             if let (Some(prefix), Some(files)) = (prefix.clone(), self.files.clone()) {
-                syncs.push(Arc::new(move || prefix.copy_into(&files.dir)));
+                syncs.push(Arc::new(move || prefix.copy_into(&*files.folder)));
             }
         }
         self.spilled.iter().map(|(entry, _)| entry.clone()).collect()

@@ -139,7 +139,8 @@ pub struct EngineArgs {
     stall_after: Option<String>,
 
     /// Save in this directory what jobs remember, and go on from there if the process was interrupted:
-    /// run the same command again
+    /// run the same command again. With the feature `object-store` also under an address, as in
+    /// s3://bucket/prefix
     ///
     /// [env: THALWEG_CHECKPOINT] [default: none]
     #[arg(long, value_name = "DIR", value_parser = allowed("checkpoint"))]

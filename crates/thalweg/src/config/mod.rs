@@ -133,6 +133,12 @@ pub struct Config {
 #[non_exhaustive]
 pub struct CheckpointConfig {
     /// The directory, which is that of one job. It is made if it is not there.
+    ///
+    /// With the feature `object-store`, it may be the address of a prefix in an object store: `s3://bucket/prefix`,
+    /// `gs://bucket/prefix` or `az://container/prefix`. Settings and keys are read from the environment, as in `AWS_REGION`,
+    /// `AWS_ENDPOINT`, `GOOGLE_SERVICE_ACCOUNT` and `AZURE_STORAGE_ACCOUNT_NAME`. The store must put an object only if there is none
+    /// of its name when it is asked to (`If-None-Match: *`). What operators have on disk is fetched into
+    /// [`Config::spill_dir`] when a job goes on.
     pub dir: PathBuf,
     /// The time between two checkpoints, from the end of one to the beginning of the next. By default a second.
     pub interval: Duration,

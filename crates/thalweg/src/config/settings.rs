@@ -201,7 +201,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "checkpoint",
-        allowed: "the path of a directory",
+        allowed: "the path of a directory, or the address of an object store",
         set: |to, text| {
             let mut checkpoints = CheckpointConfig::new((!text.is_empty()).then_some(text)?);
             checkpoints.interval = to.checkpoint_interval.unwrap_or(checkpoints.interval);
@@ -211,7 +211,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "plan-against",
-        allowed: "the path of a directory",
+        allowed: "the path of a directory, or the address of an object store",
         set: |to, text| {
             to.plan_against = Some((!text.is_empty()).then(|| text.into())?);
             Some(())

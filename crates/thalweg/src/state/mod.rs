@@ -23,7 +23,9 @@ pub(crate) use loser_tree::{LoserTree, precedes};
 pub use rows::{Link, Rows};
 pub(crate) use slots::{WINDOW, within};
 pub use sort::{Sorted, Sorter};
-pub(crate) use spill::{HashRange, ShareReader, SpillPrefix, SpillShare, check_blocks};
+pub(crate) use spill::{
+    HashRange, ShareReader, SpillCopies, SpillPrefix, SpillShare, check_blocks,
+};
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
 pub(crate) use table::DirectMapped;
 pub use table::{Drain, GroupTable, Known, SlotHint};

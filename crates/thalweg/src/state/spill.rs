@@ -17,9 +17,9 @@
 //! # Copies in checkpoints
 //!
 //! Blocks are only ever appended. So what a file held at a moment is a [`SpillPrefix`] of it, which can be copied while the
-//! file grows. The copy, in the directory of a job's checkpoints, only grows too: each checkpoint adds what was appended
-//! since the last. In a job that begins with a checkpoint, the copy is read in place, as a file that is never appended to
-//! nor removed by what reads it.
+//! file grows. The copy, in the directory of a job's checkpoints or in an object store ([`SpillCopies`]), only grows too: each
+//! checkpoint adds what was appended since the last. In a job that begins with a checkpoint, the copy is read in place, or as it
+//! was fetched, as a file that is never appended to nor removed by what reads it.
 //!
 //! # Open files
 //!
@@ -143,6 +143,18 @@ impl SpillDir {
             .tempfile_in(dir.path.path())
             .map(|file| file.into_temp_path())
             .map_err(|cause| self.failure(dir.path.path(), "create a spill file", cause))
+    }
+
+    /// The path of a file of this name in the directory, which is created first if needed. The file is the caller's to make; it
+    /// is removed with the directory.
+    #[cfg(feature = "object-store")]
+    pub(crate) fn named(&self, name: &str) -> Result<PathBuf> {
+        let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = match &mut *own {
+            Some(dir) => dir,
+            none => none.insert(self.create_dir()?),
+        };
+        Ok(dir.path.path().join(name))
     }
 
     /// A file in the directory of a job's checkpoints, which counts up to this length. It is not removed.
@@ -420,36 +432,57 @@ impl SpillPrefix {
         self.file.copied().bytes >= self.bytes
     }
 
-    /// Adds what the copy of the file in this directory lacks of this prefix, and syncs it. An attempt that fails can be
+    /// Adds to the copy of the file what it lacks of this prefix; it is then on stable storage. An attempt that fails can be
     /// repeated.
     ///
     /// # Errors
     ///
     /// If one of the two files cannot be read or written.
-    pub(crate) fn copy_into(&self, dir: &Path) -> Result<()> {
+    pub(crate) fn copy_into(&self, copies: &(impl SpillCopies + ?Sized)) -> Result<()> {
         let mut copied = self.file.copied();
         let Some(name) = self.file.name.get().filter(|_| copied.bytes < self.bytes) else {
             return Ok(());
         };
-        let (from, to) = (self.file.path(), dir.join(name));
+        let from = self.file.path();
         let unread = |cause| self.file.dir.failure(from, "read the spill file", cause);
-        let failed = |cause| Error::io(&to, "copy spilled records into a checkpoint", cause);
         let mut source = File::open(from).map_err(unread)?;
-        source.seek(SeekFrom::Start(copied.bytes)).map_err(unread)?;
-        // Another file with this name is never written to.
-        let target = OpenOptions::new().write(true).create_new(!copied.begun).open(&to);
-        let mut target = target.map_err(failed)?;
-        copied.begun = true;
-        // Of what was written after that, nothing counts.
-        target.set_len(copied.bytes).map_err(failed)?;
-        target.seek(SeekFrom::Start(copied.bytes)).map_err(failed)?;
-        let missing = self.bytes - copied.bytes;
-        if io::copy(&mut source.take(missing), &mut target).map_err(failed)? < missing {
+        let Copied { begun, bytes: at } = &mut *copied;
+        source.seek(SeekFrom::Start(*at)).map_err(unread)?;
+        let missing = self.bytes - *at;
+        if copies.append(name, *at, begun, &mut source.take(missing))? < missing {
             return Err(damaged(&self.file, "it is shorter than what was written".into()));
         }
-        target.sync_data().map_err(failed)?;
         copied.bytes = self.bytes;
         Ok(())
+    }
+}
+
+/// Where the copies of spill files are.
+pub(crate) trait SpillCopies {
+    /// Adds all of the source to the copy with this name, of which so many bytes count; returns how many there were, which are
+    /// on stable storage then. The copy is created unless it was `begun`, and has begun when it is there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or is there and was not begun.
+    fn append(&self, name: &str, at: u64, begun: &mut bool, source: &mut dyn Read) -> Result<u64>;
+}
+
+/// Files in a directory.
+impl SpillCopies for Path {
+    fn append(&self, name: &str, at: u64, begun: &mut bool, source: &mut dyn Read) -> Result<u64> {
+        let to = self.join(name);
+        let failed = |cause| Error::io(&to, "copy spilled records into a checkpoint", cause);
+        // Another file with this name is never written to.
+        let target = OpenOptions::new().write(true).create_new(!*begun).open(&to);
+        let mut target = target.map_err(failed)?;
+        *begun = true;
+        // Of what was written after that, nothing counts.
+        target.set_len(at).map_err(failed)?;
+        target.seek(SeekFrom::Start(at)).map_err(failed)?;
+        let written = io::copy(source, &mut target).map_err(failed)?;
+        target.sync_data().map_err(failed)?;
+        Ok(written)
     }
 }
 

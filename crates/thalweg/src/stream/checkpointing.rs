@@ -9,7 +9,9 @@
 use super::running_job::RunningJob;
 use super::savepoints::Request;
 use super::watch::Warnings;
-use crate::checkpoint::{Aside, CheckpointDir, Checkpoints, Part, Storage, Store, Stored, Taken};
+use crate::checkpoint::{
+    Aside, CheckpointDir, Checkpoints, Folder, Part, Storage, Store, Stored, Taken, make,
+};
 use crate::clock::nanos;
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -103,18 +105,19 @@ impl Checkpointing {
     /// checkpoints in it can be read.
     pub(super) fn open(
         config: &CheckpointConfig,
+        spill_dir: &Path,
         hosts: &Hosts,
         warnings: &Warnings,
     ) -> Result<Self> {
-        let dir = Store::directory(&config.dir)?;
-        let host = hosts.me();
+        let folder = make(&config.dir, spill_dir)?;
+        let (dir, host) = (folder.path().to_owned(), hosts.me());
         if lock(&USED).contains(&(dir.clone(), host)) {
             let what = "this program has had a job with checkpoints in this directory already: a second one \
                         could not be told from it when the program is run again; give it a directory of its own";
             let place = Place::File(config.dir.clone());
             return Err(Error::new(ErrorKind::Plan, what).at(place));
         }
-        let opened = Self::open_again(config, hosts, warnings)?;
+        let opened = Self::open_again(config, &folder, hosts, warnings)?;
         lock(&USED).insert((dir, host));
         Ok(opened)
     }
@@ -122,15 +125,15 @@ impl Checkpointing {
     /// As [`open`](Self::open), for tests of jobs, which run a job more than once in one process.
     pub(super) fn open_again(
         config: &CheckpointConfig,
+        folder: &Arc<dyn Folder>,
         hosts: &Hosts,
         warnings: &Warnings,
     ) -> Result<Self> {
-        let dir = Store::directory(&config.dir)?;
-        let host = hosts.me();
+        let (dir, host) = (folder.path().to_owned(), hosts.me());
         let store = match host {
-            _ if hosts.count() == 1 => Store::open_run(&dir)?,
-            HostId::FIRST => Store::open_first(&dir)?,
-            _ => Store::join(&dir),
+            _ if hosts.count() == 1 => Store::open_run(folder)?,
+            HostId::FIRST => Store::open_first(folder)?,
+            _ => Store::join(folder),
         };
         let (snapshot, first, resumption) = match store.newest()? {
             None => (None, 0, None),
@@ -148,7 +151,7 @@ impl Checkpointing {
         let written = Mutex::new(Written { last: first, complete: first, ended: false });
         let writer = Arc::new(Writer { store, host, first, written, warnings: warnings.clone() });
         let storage = Arc::clone(&writer) as _;
-        let checkpoints = Checkpoints::of_directory(Some(&dir), snapshot, Some(storage));
+        let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
         let (interval, named) = (config.interval, config.dir.clone());
         Ok(Self { writer, checkpoints, interval, dir, named, resumption })
     }

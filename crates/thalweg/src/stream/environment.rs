@@ -6,7 +6,7 @@ use super::job::Around;
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
-use crate::checkpoint::{Checkpoints, PlanComparison, Store};
+use crate::checkpoint::{Checkpoints, PlanComparison, Store, find, make};
 use crate::config::{CheckpointConfig, Config, HostConfig};
 use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -266,13 +266,14 @@ impl Environment {
         }
         let refuse =
             |what| Err(Error::new(ErrorKind::Config, what).at(Place::File(dir.to_owned())));
-        let store = Store::join(dir);
+        let folder = find(dir, &self.config().spill_dir)?;
+        let store = Store::join(&folder);
         // A job that runs may have removed those that were found, as it has newer ones.
         let mut found = (0..LOOKS).map(|_| store.newest());
         let Some(stored) = found.find_map(Result::transpose).transpose()? else {
             return refuse("there is no checkpoint here to compare the program with");
         };
-        let checkpoints = Checkpoints::trial(dir, stored.snapshot);
+        let checkpoints = Checkpoints::trial(&folder, stored.snapshot);
         let mut comparison =
             compare(builder, &self.runtime, &self.numbers, &checkpoints, stored.number)?;
         comparison.skipped = stored.skipped.iter().map(Error::to_string).collect();
@@ -299,8 +300,11 @@ impl Environment {
         let mut stored = None;
         // If they cannot be used, the launch fails by it, so that other hosts end too.
         let checkpoints = match (checkpoints, &self.config().checkpoints) {
-            (None, Some(config)) => Checkpointing::open(config, &self.runtime.hosts, &warnings)
-                .map(|opened| Some(Arc::clone(&stored.insert(opened).checkpoints))),
+            (None, Some(config)) => {
+                let spill_dir = &self.config().spill_dir;
+                Checkpointing::open(config, spill_dir, &self.runtime.hosts, &warnings)
+                    .map(|opened| Some(Arc::clone(&stored.insert(opened).checkpoints)))
+            }
             (given, _) => Ok(given.cloned()),
         };
         let launched = launch(builder, &self.runtime, &self.numbers, checkpoints);
@@ -330,7 +334,8 @@ impl Environment {
     /// The checkpoints in a directory, for tests of jobs, which take them themselves: see [`JobHandle::take_checkpoint`].
     pub(crate) fn checkpoints_in(&self, dir: &Path) -> Result<Checkpointing> {
         let config = CheckpointConfig::new(dir);
-        Checkpointing::open_again(&config, &self.runtime.hosts, &self.warnings())
+        let folder = make(dir, &self.config().spill_dir)?;
+        Checkpointing::open_again(&config, &folder, &self.runtime.hosts, &self.warnings())
     }
 
     /// The memory that its jobs share.

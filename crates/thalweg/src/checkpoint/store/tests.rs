@@ -1,0 +1,263 @@
+//! Tests of checkpoints in a directory and in an object store.
+
+use super::*;
+use crate::checkpoint::folder::{make, of_each_kind};
+use crate::checkpoint::snapshot::{Entries, StateId};
+use crate::checkpoint::{CheckpointDir, Shape};
+use crate::data::Schema;
+
+fn shape() -> Shape {
+    Shape { entries: Schema::U64, operator: String::new(), by_key: false }
+}
+
+fn snapshot(number: u64) -> Snapshot {
+    let mut entries = Entries::default();
+    entries.add(0, |out| number.encode(out));
+    let mut snapshot = Snapshot::default();
+    let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
+    snapshot.add(&id, &shape(), entries, Vec::new());
+    snapshot
+}
+
+#[test]
+fn a_directory_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = make(&dir.path().join("a/b"), dir.path()).unwrap();
+    let store = Store::open(&folder).unwrap();
+    assert!(store.newest().unwrap().is_none());
+    assert!(dir.path().join("a/b").is_dir());
+}
+
+#[test]
+fn the_newest_checkpoint_that_can_be_read_is_found() {
+    of_each_kind(|folder| {
+        let store = Store::open(folder).unwrap();
+        assert!(store.newest().unwrap().is_none());
+        for number in 1..5 {
+            store.write(number, &snapshot(number), Vec::new()).unwrap();
+        }
+        let numbers = || Store::numbers(&**folder).unwrap();
+        assert_eq!(numbers(), [3, 4]);
+        assert_eq!(store.newest().unwrap().unwrap().snapshot, snapshot(4));
+        let taken = store.write(4, &snapshot(7), Vec::new());
+        assert!(taken.is_err(), "no checkpoint is replaced");
+        assert_eq!(store.newest().unwrap().unwrap().snapshot, snapshot(4));
+        let [third, fourth] = [3, 4].map(Store::name_of);
+        let whole = folder.read(&fourth).unwrap();
+        for length in 0..whole.len() {
+            folder.replace(&fourth, &whole[..length]);
+            let found = store.newest().unwrap().unwrap();
+            assert_eq!((found.number, found.skipped.len()), (3, 1), "{length} bytes");
+            assert_eq!(numbers(), [3], "what cannot be read now is never read later");
+        }
+        for at in 0..whole.len() {
+            let mut altered = whole.clone();
+            altered[at] ^= 1;
+            folder.replace(&fourth, &altered);
+            let found = store.newest();
+            if (MAGIC.len()..MAGIC.len() + 3 * size_of::<u32>()).contains(&at) {
+                let error = found.err().expect("it may be a sound one of another version");
+                assert!(error.to_string().contains("and this program has"), "{error}");
+                continue;
+            }
+            assert_eq!(found.unwrap().unwrap().number, 3, "byte {at} is another");
+        }
+        folder.replace(&third, b"");
+        let error = store.newest().err().expect("a job must not begin anew without a word");
+        assert!(error.to_string().contains("checkpoint-0000000003.state"), "{error}");
+        store.clear().unwrap();
+        assert!(store.newest().unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_name_of_a_part_leads_nowhere_else() {
+    of_each_kind(|folder| {
+        let store = Store::open(folder).unwrap();
+        let [sound, others @ ..] =
+            ["part-a-1-0.state", "../part-a.state", "/part-a.state", "part-a/..", "other", ""]
+                .map(|name| Part { name: name.to_owned(), digest: 7, spilled: Vec::new() });
+        assert_eq!(Part::read(&sound.report()).unwrap(), sound);
+        for (number, part) in (1..).zip(others) {
+            assert!(Part::read(&part.report()).is_err(), "{part:?}");
+            store.write(number, &snapshot(number), vec![part.clone()]).unwrap();
+            let read = Store::read_file(&**folder, &Store::name_of(number));
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains("the name of a part"), "{part:?}: {error}");
+        }
+    });
+}
+
+#[test]
+fn a_checkpoint_counts_with_its_parts() {
+    of_each_kind(|folder| {
+        let parts = || {
+            let is_part = |name: &String| is_part(name);
+            names(&**folder).unwrap().into_iter().filter(is_part).count()
+        };
+        let first = Store::open_first(folder).unwrap();
+        let other = Store::join(folder);
+        assert!(other.write_part(HostId(1), &snapshot(9)).is_err(), "of no run");
+        other.check_proof(&first.proof().unwrap()).unwrap();
+        assert!(other.check_proof("not there").is_err());
+        for number in 1..4 {
+            let part = other.write_part(HostId(1), &snapshot(10 * number)).unwrap();
+            first.write(number, &snapshot(number), vec![part]).unwrap();
+        }
+        assert_eq!(parts(), 2, "those of an older checkpoint are removed with it");
+        let mut both = snapshot(3);
+        both.append(snapshot(30));
+        assert_eq!(other.newest().unwrap().unwrap().snapshot, both);
+        let name = Store::name_of;
+        let parts_of = |number| read_part(&**folder, &name(number)).unwrap().1;
+        let part = parts_of(3).remove(0);
+        folder.replace(&part.name, &folder.read(&parts_of(2)[0].name).unwrap());
+        let found = other.newest().unwrap().unwrap();
+        assert_eq!(found.number, 2, "its part is another");
+        let is_there = |number| folder.look_at(&name(number)).unwrap().is_some();
+        assert!(is_there(3), "only the first host sets checkpoints aside");
+        folder.remove(&part.name).unwrap();
+        assert_eq!(first.newest().unwrap().unwrap().number, 2, "its part is not there");
+        other.write_part(HostId(1), &snapshot(7)).unwrap();
+        drop(first);
+        assert_eq!(parts(), 2);
+        let again = Store::open_first(folder).unwrap();
+        assert_eq!(parts(), 1, "no checkpoint has the other");
+        assert!(Store::bytes_of_others(&**folder, &name(2)) > 0);
+        let told = again.proof().unwrap();
+        let next = Store::join(folder);
+        next.check_proof(&told).unwrap();
+        let part = next.write_part(HostId(1), &snapshot(40)).unwrap();
+        again.write(4, &snapshot(4), vec![part]).unwrap();
+        drop(again);
+        assert!(next.check_proof(&told).is_err(), "the first host has ended");
+        let mut bytes = folder.read(&name(4)).unwrap();
+        let whole = bytes.clone();
+        bytes[MAGIC.len()] += 1;
+        folder.replace(&name(4), &bytes);
+        let again = Store::open_first(folder).unwrap();
+        assert!(again.newest().is_err(), "of another version");
+        folder.replace(&name(4), &whole);
+        let newest = again.newest().unwrap().unwrap();
+        assert_eq!(newest.number, 4, "the program of that version has its parts still");
+        again.clear().unwrap();
+        assert_eq!((parts(), again.newest().unwrap().is_none()), (0, true));
+    });
+}
+
+/// As where there are no locks: both are open.
+#[test]
+fn a_run_that_is_superseded_writes_no_checkpoint() {
+    of_each_kind(|folder| {
+        let run = || Store {
+            mark: Some(Mark::next(&**folder).unwrap()),
+            ..Store::of(folder, None, BTreeMap::new())
+        };
+        let first = run();
+        first.write(1, &snapshot(1), Vec::new()).unwrap();
+        let second = run();
+        let error = first.write(2, &snapshot(2), Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("another run of this job has begun"), "{error}");
+        assert_eq!(Store::numbers(&**folder).unwrap(), [1]);
+        second.write(2, &snapshot(3), Vec::new()).unwrap();
+        assert_eq!(second.newest().unwrap().unwrap().snapshot, snapshot(3));
+    });
+}
+
+/// As [`snapshot`], with files of spilled records.
+fn referring(number: u64, files: &[(&str, u64)]) -> Snapshot {
+    let id = StateId { operator: "sorted".to_owned(), name: "value".to_owned() };
+    let files = files.iter().map(|(name, bytes)| FileEntry::of(name, *bytes));
+    let mut snapshot = snapshot(number);
+    snapshot.add(&id, &shape(), Entries::default(), files.collect());
+    snapshot
+}
+
+#[test]
+fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
+    of_each_kind(|folder| {
+        let there = || {
+            let mut found = names(&**folder).unwrap();
+            found.retain(|name| is_spilled(name));
+            found.sort();
+            found
+        };
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| format!("spilled-{name}.records"));
+        for name in [&a, &b, &c, &d] {
+            folder.replace(name, &[0; 10]);
+        }
+        let store = Store::open_first(folder).unwrap();
+        assert!(there().is_empty(), "no checkpoint refers to them");
+        for name in [&a, &b, &c, &d] {
+            folder.replace(name, &[0; 10]);
+        }
+        let other = Store::join(folder);
+        other.check_proof(&store.proof().unwrap()).unwrap();
+        let part = |file: &str| other.write_part(HostId(1), &referring(7, &[(file, 10)])).unwrap();
+        store.write(1, &referring(1, &[(&a, 5), (&b, 5)]), vec![part(&c)]).unwrap();
+        store.write(2, &referring(2, &[(&b, 7)]), vec![part(&c)]).unwrap();
+        assert_eq!(there().len(), 4);
+        store.write(3, &referring(3, &[(&b, 10)]), vec![part(&d)]).unwrap();
+        assert_eq!(there(), [&*b, &*c, &*d], "the first checkpoint is removed");
+        assert_eq!(CheckpointDir::of(folder).read(3).unwrap().len(), 2);
+        drop(store);
+        let store = Store::open_first(folder).unwrap();
+        assert_eq!(there(), [&*b, &*c, &*d]);
+        folder.replace(&b, &[0; 9]);
+        let found = store.newest().unwrap().unwrap();
+        assert_eq!((found.number, found.skipped.len()), (2, 1), "a file of the third is torn");
+        assert!(found.skipped[0].to_string().contains("is incomplete"), "{}", found.skipped[0]);
+        assert!(found.bytes > 17, "{} bytes", found.bytes);
+        folder.remove(&c).unwrap();
+        let error = store.newest().err().expect("a file of the second is not there");
+        assert!(error.to_string().contains("is not there"), "{error}");
+        store.clear().unwrap();
+        assert!(there().is_empty());
+    });
+}
+
+#[test]
+fn the_name_of_a_file_of_spilled_records_leads_nowhere_else() {
+    of_each_kind(|folder| {
+        let store = Store::open(folder).unwrap();
+        for (number, name) in (1..).zip(["../spilled-a.records", "spilled-a/../b.records", "other"])
+        {
+            store.write(number, &referring(number, &[(name, 0)]), Vec::new()).unwrap();
+            let read = Store::read_file(&**folder, &Store::name_of(number));
+            let error = read.unwrap_err().to_string();
+            assert!(error.contains("the name of a file of spilled records"), "{name}: {error}");
+        }
+    });
+}
+
+#[test]
+fn one_job_uses_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = make(dir.path(), dir.path()).unwrap();
+    let store = Store::open(&folder).unwrap();
+    let error = Store::open(&folder).err().expect("it is in use");
+    assert!(error.to_string().contains("another job"), "{error}");
+    drop(store);
+    assert!(Store::open(&folder).is_ok());
+}
+
+/// It cannot be seen whether a job uses it.
+#[cfg(feature = "object-store")]
+#[test]
+fn removing_checkpoints_in_an_object_store_supersedes_the_job_that_has_them() {
+    of_each_kind(|folder| {
+        let job = Store::open_run(folder).unwrap();
+        for number in 1..3 {
+            job.write(number, &snapshot(number), Vec::new()).unwrap();
+        }
+        let removed = CheckpointDir::of(folder).remove(1);
+        match &job.lock {
+            Some(_) => assert!(removed.is_err() && job.superseded().is_none(), "it holds the lock"),
+            None => {
+                removed.unwrap();
+                assert!(job.write(3, &snapshot(3), Vec::new()).is_err());
+                assert_eq!(Store::numbers(&**folder).unwrap(), [2]);
+            }
+        }
+    });
+}
