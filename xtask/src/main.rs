@@ -17,6 +17,7 @@ mod long;
 mod metadata;
 mod mpi;
 mod networks;
+mod objects;
 mod oracles;
 mod process;
 mod profile;

@@ -7,8 +7,8 @@
 use crate::ahead::Ahead;
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, oracles,
-    reproduce, setup, tidy, unlinked,
+    examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
+    oracles, reproduce, setup, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -175,6 +175,16 @@ const STEPS: &[Step] = &[
         run: |totals| {
             let before = *totals;
             kafka::check(totals)?;
+            some_ran(before, totals)
+        },
+    },
+    Step {
+        name: "objects",
+        about: "jobs with checkpoints in an object store count each record once, whatever is killed or fails",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            objects::check(totals)?;
             some_ran(before, totals)
         },
     },
@@ -373,7 +383,7 @@ fn fmt(_: &mut Totals) -> Result<Outcome> {
 }
 
 /// The features that are off by default, and on in all steps that lint, document or test the whole workspace, so that it is built once.
-pub(crate) const FEATURES: &str = "--features=thalweg/tls";
+pub(crate) const FEATURES: &str = "--features=thalweg/tls,thalweg/object-store";
 
 /// What compiles librdkafka.
 fn compilers() -> Result<()> {

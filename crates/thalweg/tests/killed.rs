@@ -1,11 +1,16 @@
 //! Jobs with checkpoints whose process is killed, or that are suspended: this program starts itself, and kills what it has
 //! started.
+//!
+//! Checkpoints are in a directory of each test, or under a prefix of an object store if `THALWEG_TEST_OBJECTS` names a bucket, as
+//! in `s3://checkpoints`: so `cargo xtask test --step objects` runs those of the tests that do not look into files.
 #![cfg(target_os = "linux")]
 
 #[path = "killed/ended.rs"]
 mod ended;
 #[path = "killed/hosts.rs"]
 mod hosts;
+#[path = "killed/objects.rs"]
+mod objects;
 #[path = "killed/printed.rs"]
 mod printed;
 #[path = "killed/spilled.rs"]
@@ -159,7 +164,9 @@ fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
     let env = environment(folder, config, host)?;
     let pair = |line: &str| {
         // So that it takes long enough to be killed often.
-        std::hint::black_box((0..4000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
+        std::hint::black_box(
+            (0..4000 * objects::slowness()).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)),
+        );
         let (key, value) = line.split_once(' ').expect("two words");
         (key.to_owned(), value.parse::<u64>().expect("a number"))
     };
@@ -203,11 +210,11 @@ fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
 
 /// An environment with checkpoints in this folder.
 fn environment(folder: &Path, mut config: Config, host: Option<HostConfig>) -> Result<Environment> {
-    let apart = match (&host, std::env::var("TEST_APART")) {
-        (Some(host), Ok(_)) => format!("checkpoints-{}", host.id),
-        _ => "checkpoints".to_owned(),
+    let saved = match (&host, std::env::var("TEST_APART")) {
+        (Some(host), Ok(_)) => folder.join(format!("checkpoints-{}", host.id)),
+        _ => saved(folder),
     };
-    let mut checkpoints = CheckpointConfig::new(folder.join(apart));
+    let mut checkpoints = CheckpointConfig::new(saved);
     let interval = std::env::var("TEST_INTERVAL").map(|millis| millis.parse().expect("a number"));
     checkpoints.interval = Duration::from_millis(interval.unwrap_or(5));
     config.checkpoints = Some(checkpoints);
@@ -269,13 +276,28 @@ fn failures(hosts: Vec<Child>) -> Vec<String> {
     failed.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).collect()
 }
 
+/// Where the checkpoints of a test's job are.
+fn saved(folder: &Path) -> PathBuf {
+    match objects::bucket() {
+        Some(bucket) => bucket.join(folder.file_name().expect("it has a name")),
+        None => folder.join("checkpoints"),
+    }
+}
+
+/// The names there.
+fn names(folder: &Path) -> Vec<String> {
+    if objects::bucket().is_some() {
+        return objects::names(&saved(folder));
+    }
+    let Ok(entries) = fs::read_dir(saved(folder)) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
 /// The number of the newest checkpoint of the program's job.
 fn newest(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder.join("checkpoints")) else { return 0 };
     let number =
         |name: &str| name.strip_prefix("checkpoint-")?.strip_suffix(".state")?.parse().ok();
-    let names = entries.flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| number(name.to_str()?)).max().unwrap_or(0)
+    names(folder).iter().filter_map(|name| number(name)).max().unwrap_or(0)
 }
 
 /// When the program is killed.
@@ -316,7 +338,7 @@ fn interrupt_with(
         if is_time {
             break;
         }
-        std::thread::sleep(Duration::from_micros(300));
+        std::thread::sleep(Duration::from_micros(300) * objects::slowness().pow(3) as u32);
     }
     // Another one each time.
     let victim = began.elapsed().subsec_micros() as usize % hosts;
@@ -425,7 +447,7 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
     let (mut kills, mut checkpoints) = (0, 0);
     for run in 0.. {
         // Later each time, so that it ends.
-        let when = When::Checkpoints(1 + 2 * run as u64);
+        let when = When::Checkpoints(1 + 2 * run as u64 / objects::slowness());
         if interrupt(folder, 1 + run % 3, hosts(run), when) {
             break;
         }
@@ -471,7 +493,7 @@ fn a_loop_goes_on_with_the_round_that_its_job_was_killed_in() {
     let folder = folder.path();
     let (mut kills, mut checkpoints) = (0, 0);
     for run in 0.. {
-        let when = When::Checkpoints(1 + 2 * run as u64);
+        let when = When::Checkpoints(1 + 2 * run as u64 / objects::slowness());
         if interrupt_with(folder, [2, 1, 4][run % 3], 1, when, &[("TEST_JOB", "loop")]) {
             break;
         }

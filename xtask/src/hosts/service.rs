@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(60);
 
 /// A daemon, which is ended when this is dropped.
-pub(super) struct Service(Child);
+pub(crate) struct Service(Child);
 
 impl Service {
-    pub(super) fn start(command: &mut Command) -> Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_owned();
         Ok(Self(command.spawn().with_context(|| format!("cannot start {}", name.display()))?))
     }
@@ -47,7 +47,7 @@ pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) -> Result<()> {
 }
 
 /// Ports on loopback that nothing listens at.
-pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     let mut ports = [0; N];
     let mut listeners = Vec::new();
     for port in &mut ports {

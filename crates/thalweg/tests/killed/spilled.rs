@@ -1,7 +1,8 @@
 //! A job that has more keys and records than memory has room for, and whose processes are killed.
 
 use super::{
-    LINES, When, environment, failures, input, interrupt_with, newest, start_with, write_input,
+    LINES, When, environment, failures, input, interrupt_with, names, newest, objects, start_with,
+    write_input,
 };
 use std::fs;
 use std::path::Path;
@@ -23,7 +24,9 @@ pub(super) fn job(folder: &Path, mut config: Config, host: Option<HostConfig>) -
     let files = Text::new(folder.join("in")).block_bytes(2000).split_bytes(50_000);
     let number = |line: &str| {
         // So that it takes long enough to be killed often.
-        std::hint::black_box((0..8000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)));
+        std::hint::black_box(
+            (0..8000 * objects::slowness()).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)),
+        );
         line.split_once(' ').expect("two words").1.parse::<u64>().expect("a number")
     };
     let [numbered, counted, sorted] = env.lines(files).map(number).split();
@@ -66,9 +69,7 @@ fn check_output(folder: &Path) {
 
 /// The files of spilled records in the directory of checkpoints.
 fn spilled(folder: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(folder.join("checkpoints")) else { return 0 };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    names.filter(|name| name.to_string_lossy().starts_with("spilled-")).count()
+    names(folder).iter().filter(|name| name.starts_with("spilled-")).count()
 }
 
 /// Kills the program at checkpoints, with other numbers of cores and hosts each time.
@@ -79,7 +80,7 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
     let variables = [("TEST_JOB", "spilled")];
     let (mut with_files, mut checkpoints) = (0, 0);
     for run in 0..4 {
-        let when = When::Checkpoints(2 + run as u64);
+        let when = When::Checkpoints(1 + (1 + run as u64) / objects::slowness());
         if interrupt_with(folder, [2, 1, 3][run % 3], hosts(run), when, &variables) {
             break;
         }

@@ -1,6 +1,8 @@
 //! Jobs that are suspended, and go on when they are run again.
 
-use super::{NEVER, check_output, environment, failures, micros, newest, start_with, write_input};
+use super::{
+    NEVER, check_output, environment, failures, micros, newest, saved, start_with, write_input,
+};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
@@ -117,7 +119,7 @@ fn suspend_until_it_ends(job: &str, runs: &Runs, more: u64) {
         let line = format!(
             "it says: Suspended: the job was suspended: it goes on from checkpoint {suspended} of {} when it is \
              started again\n",
-            folder.join("checkpoints").display()
+            saved(folder).display()
         );
         assert!(said.len() == hosts && said.iter().all(|said| said.ends_with(&line)), "{said:?}");
         assert_eq!(newest(folder), suspended);

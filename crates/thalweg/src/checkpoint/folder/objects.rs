@@ -476,6 +476,12 @@ fn covered(segments: &[Segment]) -> u64 {
     needed(segments, u64::MAX).last().map_or(0, |last| last.end)
 }
 
+/// What there is of a file of spilled records, under whose key this was listed.
+fn grown(listed: Listed) -> Option<Found> {
+    let is_there = !listed.objects.is_empty();
+    is_there.then(|| (covered(&in_order(listed.objects)), None))
+}
+
 impl SpillCopies for Objects {
     fn append(&self, name: &str, at: u64, begun: &mut bool, source: &mut dyn Read) -> Result<u64> {
         // No other process has the name.
@@ -504,8 +510,7 @@ impl Folder for Objects {
 
     fn look_at(&self, name: &str) -> io::Result<Option<Found>> {
         if is_spilled(name) {
-            let segments = self.segments(&self.key(name))?;
-            return Ok((!segments.is_empty()).then(|| (covered(&segments), None)));
+            return Ok(grown(self.list(&self.key(name)).wait()?));
         }
         match self.is_there(&self.key(name))? {
             Some((own, written)) => match self.length(name, own) {
@@ -526,9 +531,8 @@ impl Folder for Objects {
         }
         let mut names = spilled.iter();
         each(spilled.iter().map(|name| self.list(&self.key(name))), |listed| {
-            let segments = in_order(listed?.objects);
-            let name = names.next().filter(|_| !segments.is_empty());
-            found.extend(name.map(|name| ((*name).to_owned(), (covered(&segments), None))));
+            let there = names.next().zip(grown(listed?));
+            found.extend(there.map(|(name, there)| ((*name).to_owned(), there)));
             Ok(())
         })?;
         Ok(found)
