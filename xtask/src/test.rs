@@ -383,7 +383,8 @@ fn fmt(_: &mut Totals) -> Result<Outcome> {
 }
 
 /// The features that are off by default, and on in all steps that lint, document or test the whole workspace, so that it is built once.
-pub(crate) const FEATURES: &str = "--features=thalweg/tls,thalweg/object-store";
+pub(crate) const FEATURES: &str =
+    "--features=thalweg/tls,thalweg/object-store,thalweg-kafka/avro-tls";
 
 /// What compiles librdkafka.
 fn compilers() -> Result<()> {

@@ -43,11 +43,18 @@
 //! says what there is. What has to be so for a job to be right, such as `enable.auto.commit`, cannot be changed. Encryption and most of
 //! SASL need the feature `tls`.
 //!
+//! # Avro
+//!
+//! With the feature `avro`, values and keys are decoded from Avro and encoded as Avro in the wire form of a schema registry: see
+//! `SchemaRegistry`. Registries by https need the feature `avro-tls`.
+//!
 //! # Where brokers are lost
 //!
 //! Readers wait until a broker answers again, and writers try again for the time of `message.timeout.ms` (five minutes). What
 //! librdkafka says of it goes to the facade [`log`] under the target `librdkafka`.
 
+#[cfg(feature = "avro")]
+mod avro;
 mod client;
 mod message;
 mod outgoing;
@@ -60,6 +67,8 @@ mod topics;
 mod transactions;
 mod writer;
 
+#[cfg(feature = "avro")]
+pub use avro::{AvroDecoder, AvroEncoder, SchemaRegistry, SubjectName};
 pub use message::{Message, MessageRef};
 pub use outgoing::Outgoing;
 pub use reader::Reader;

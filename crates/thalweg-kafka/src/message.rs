@@ -84,6 +84,60 @@ impl<'a> MessageRef<'a> {
             .map_err(|error| self.error("not the expected JSON", error))
     }
 
+    /// Its value, decoded from Avro by the schema that it names, which a schema registry has. See
+    /// [`AvroDecoder`](crate::AvroDecoder).
+    ///
+    /// ```no_run
+    /// use serde::Deserialize;
+    /// use thalweg::Environment;
+    /// use thalweg_kafka::{KafkaSource, SchemaRegistry};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Order {
+    ///     customer: i64,
+    ///     cents: i64,
+    /// }
+    ///
+    /// let env = Environment::from_args()?;
+    /// let orders = SchemaRegistry::new(["http://localhost:8081"]).decoder()?;
+    /// env.read(KafkaSource::new("localhost:9092", "orders"))
+    ///     .try_map(move |message| message.avro::<Order>(&orders))
+    ///     .map(|order| format!("{}: {}", order.customer, order.cents))
+    ///     .for_each(|line| println!("{line}"));
+    /// env.run()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it is not such a value, or its schema is not known: of the kinds of
+    /// [`AvroDecoder::decode`](crate::AvroDecoder::decode), with topic, partition and offset.
+    #[cfg(feature = "avro")]
+    pub fn avro<T: Deserialize<'a>>(self, decoder: &crate::AvroDecoder) -> Result<T> {
+        self.decoded("record", self.present()?, decoder)
+    }
+
+    /// Its key, decoded like a [value](Self::avro).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`avro`](Self::avro).
+    #[cfg(feature = "avro")]
+    pub fn avro_key<T: Deserialize<'a>>(self, decoder: &crate::AvroDecoder) -> Result<T> {
+        let none = || Error::new(ErrorKind::Input, "the record has no key").at(self.place());
+        self.decoded("key", self.key().ok_or_else(none)?, decoder)
+    }
+
+    #[cfg(feature = "avro")]
+    fn decoded<T: Deserialize<'a>>(
+        self,
+        what: &str,
+        bytes: &'a [u8],
+        decoder: &crate::AvroDecoder,
+    ) -> Result<T> {
+        decoder.decode_of(what, bytes).map_err(|error| error.at(self.place()))
+    }
+
     /// An error of kind [`Input`](ErrorKind::Input) with this record's topic, partition and offset, for a closure that
     /// cannot make anything of it.
     pub fn error(

@@ -61,6 +61,69 @@ impl Outgoing {
         })
     }
 
+    /// The value, as Avro, with the id of its schema before it. See [`AvroEncoder`](crate::AvroEncoder).
+    ///
+    /// ```no_run
+    /// use serde::Serialize;
+    /// use thalweg::Environment;
+    /// use thalweg_kafka::{KafkaSink, SchemaRegistry};
+    ///
+    /// #[derive(Serialize)]
+    /// struct Square {
+    ///     number: i64,
+    ///     square: i64,
+    /// }
+    ///
+    /// const SCHEMA: &str = r#"{"type": "record", "name": "Square", "fields": [
+    ///     {"name": "number", "type": "long"},
+    ///     {"name": "square", "type": "long"}]}"#;
+    ///
+    /// let env = Environment::from_args()?;
+    /// let registry = SchemaRegistry::new(["http://localhost:8081"]);
+    /// let squares = registry.encoder("squares", SCHEMA)?;
+    /// squares.register()?; // so that an incompatible schema is an error before the job starts
+    /// env.range(0..100)
+    ///     .map(|n| Square { number: n as i64, square: (n * n) as i64 })
+    ///     .write(KafkaSink::exactly_once("localhost:9092", "squares", move |square: Square, record| {
+    ///         record.avro(&squares, &square)
+    ///     }));
+    /// env.run()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`AvroEncoder::encode`](crate::AvroEncoder::encode).
+    #[cfg(feature = "avro")]
+    pub fn avro<T: Serialize + ?Sized>(
+        &mut self,
+        encoder: &crate::AvroEncoder,
+        value: &T,
+    ) -> Result<()> {
+        self.payload.clear();
+        self.is_tombstone = false;
+        encoder.encode(value, &mut self.payload)
+    }
+
+    /// The key, as Avro, like a [value](Self::avro). Records go to one partition only if their keys' bytes are the same: a
+    /// schema of keys that is registered anew, with another id, sends them elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`avro`](Self::avro).
+    #[cfg(feature = "avro")]
+    pub fn avro_key<T: Serialize + ?Sized>(
+        &mut self,
+        encoder: &crate::AvroEncoder,
+        key: &T,
+    ) -> Result<&mut Self> {
+        let mut bytes = self.key.take().unwrap_or_else(|| std::mem::take(&mut self.spare));
+        bytes.clear();
+        encoder.encode(key, &mut bytes)?;
+        self.key = Some(bytes);
+        Ok(self)
+    }
+
     /// There is no value for the key any more.
     pub fn tombstone(&mut self) -> &mut Self {
         self.is_tombstone = true;
