@@ -6,7 +6,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{Header, Headers as _, Message as _, OwnedHeaders};
+use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message as _, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub fn apart(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listener.local_addr().expect("it is bound").port()
 }
@@ -127,6 +127,12 @@ impl Broker {
         }
     }
 
+    /// A folder that is removed with the broker.
+    #[allow(dead_code)]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -212,6 +218,25 @@ impl Broker {
 
     /// All records of a topic that are committed.
     pub fn records(&self, topic: &str) -> Vec<Found> {
+        self.consumed(topic, |message| Found {
+            partition: message.partition(),
+            key: message.key().map(<[u8]>::to_vec),
+            payload: message.payload().map(|payload| text_of(payload).to_owned()),
+            headers: message.headers().map_or_else(Vec::new, |headers| {
+                headers.iter().map(|header| header.key.to_owned()).collect()
+            }),
+            millis: message.timestamp().to_millis(),
+        })
+    }
+
+    /// Keys and payloads of all records of a topic that are committed.
+    #[allow(dead_code)]
+    pub fn raw_records(&self, topic: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let bytes = |bytes: Option<&[u8]>| bytes.unwrap_or_default().to_vec();
+        self.consumed(topic, |message| (bytes(message.key()), bytes(message.payload())))
+    }
+
+    fn consumed<T>(&self, topic: &str, of: impl Fn(&BorrowedMessage<'_>) -> T) -> Vec<T> {
         let mut config = self.config();
         config.set("group.id", "judge").set("enable.partition.eof", "true");
         config.set("isolation.level", "read_committed").set("enable.auto.commit", "false");
@@ -228,15 +253,7 @@ impl Broker {
             match consumer.poll(PATIENCE).expect("an answer in time") {
                 Err(KafkaError::PartitionEOF(partition)) => _ = ended.insert(partition),
                 Err(error) => panic!("{error}"),
-                Ok(message) => found.push(Found {
-                    partition: message.partition(),
-                    key: message.key().map(<[u8]>::to_vec),
-                    payload: message.payload().map(|payload| text_of(payload).to_owned()),
-                    headers: message.headers().map_or_else(Vec::new, |headers| {
-                        headers.iter().map(|header| header.key.to_owned()).collect()
-                    }),
-                    millis: message.timestamp().to_millis(),
-                }),
+                Ok(message) => found.push(of(&message)),
             }
         }
         found

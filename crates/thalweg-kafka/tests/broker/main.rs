@@ -3,9 +3,13 @@
 //! `THALWEG_KAFKA_JARS` names the folder with the broker's jars. Without it there is nothing to test; `cargo xtask test --step
 //! kafka` gets them, and sets it.
 
+#[cfg(feature = "avro")]
+mod avro;
 mod broker;
 mod killed;
 mod reading;
+#[cfg(feature = "avro")]
+mod registry;
 mod writing;
 
 use broker::{Broker, run_tests};
@@ -25,6 +29,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     let mut broker = Broker::start(&jars);
-    let tests = [reading::TESTS, writing::TESTS, killed::TESTS].concat();
+    let tests = [
+        reading::TESTS,
+        writing::TESTS,
+        killed::TESTS,
+        #[cfg(feature = "avro")]
+        avro::TESTS,
+    ];
+    let tests = tests.concat();
     run_tests(tests, |test: fn(&mut Broker)| test(&mut broker))
 }
