@@ -305,6 +305,8 @@ fn newest(folder: &Path) -> u64 {
 enum When {
     /// When there are so many more checkpoints.
     Checkpoints(u64),
+    /// As well, and there are files of spilled records.
+    Spilled(u64),
     After(Duration),
 }
 
@@ -333,6 +335,7 @@ fn interrupt_with(
         assert!(began.elapsed() < Duration::from_secs(120), "there are no more checkpoints");
         let is_time = match when {
             When::Checkpoints(more) => newest(folder) >= before + more,
+            When::Spilled(more) => newest(folder) >= before + more && spilled::files(folder) > 0,
             When::After(time) => began.elapsed() >= time,
         };
         if is_time {

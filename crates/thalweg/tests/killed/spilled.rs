@@ -64,11 +64,11 @@ fn check_output(folder: &Path) {
     assert_eq!(input().count() as u64, LINES);
     assert!(read("sorted.txt").lines().eq((0..LINES).map(long)));
     assert_eq!(newest(folder), 0, "a job that has ended well leaves no checkpoints");
-    assert_eq!(spilled(folder), 0, "a job that has ended well leaves no files in its directory");
+    assert_eq!(files(folder), 0, "a job that has ended well leaves no files in its directory");
 }
 
 /// The files of spilled records in the directory of checkpoints.
-fn spilled(folder: &Path) -> usize {
+pub(super) fn files(folder: &Path) -> usize {
     names(folder).iter().filter(|name| name.starts_with("spilled-")).count()
 }
 
@@ -80,13 +80,13 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
     let variables = [("TEST_JOB", "spilled")];
     let (mut with_files, mut checkpoints) = (0, 0);
     for run in 0..4 {
-        let when = When::Checkpoints(1 + (1 + run as u64) / objects::slowness());
+        let when = When::Spilled(1 + (1 + run as u64) / objects::slowness());
         if interrupt_with(folder, [2, 1, 3][run % 3], hosts(run), when, &variables) {
             break;
         }
         assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
         checkpoints = newest(folder);
-        with_files += usize::from(spilled(folder) > 0);
+        with_files += usize::from(files(folder) > 0);
     }
     if newest(folder) > 0 {
         let last = start_with(folder, 2, hosts(4), |_| variables.to_vec());
