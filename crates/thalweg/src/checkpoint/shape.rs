@@ -6,6 +6,7 @@
 
 use super::snapshot::{Entries, Saved, Snapshot, StateId};
 use crate::data::{Data, DecodeError, Migration, Schema};
+use serde::Deserialize as _;
 use std::fmt;
 
 /// The type of a state's entries, and what its operator is.
@@ -38,7 +39,11 @@ impl Shape {
     }
 
     pub(super) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        let entries = serde_json::from_str(&String::decode(input)?);
+        let text = String::decode(input)?;
+        let mut json = serde_json::Deserializer::from_str(&text);
+        // It was not altered, and the compiler limits how deeply types are nested.
+        json.disable_recursion_limit();
+        let entries = Schema::deserialize(&mut json);
         let entries = entries.map_err(|_| DecodeError::invalid("the type of a state"))?;
         Ok(Self { entries, operator: String::decode(input)?, by_key: bool::decode(input)? })
     }
@@ -96,5 +101,27 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Field;
+
+    #[test]
+    fn shapes_come_back_however_deeply_their_types_are_nested() {
+        let mut entries = Schema::U8;
+        for depth in 0..100 {
+            let field = Field::new(format!("inner {depth}"), Schema::Option(Box::new(entries)));
+            let (name, fields) = (format!("Outer{depth}"), vec![field]);
+            entries = Schema::Struct { name, fields, evolution: Default::default() };
+        }
+        let shape = Shape { entries, operator: "fold".to_owned(), by_key: true };
+        let mut bytes = Vec::new();
+        shape.encode(&mut bytes);
+        let mut rest = &*bytes;
+        assert_eq!(Shape::decode(&mut rest).unwrap(), shape);
+        assert!(rest.is_empty());
     }
 }

@@ -333,7 +333,10 @@ impl<'s> Finder<'s> {
         if !is_wider {
             return self.refuse(format!("was `{from}`, which is not always a `{to}`"));
         }
-        // Equal numbers have the same hash, whatever their width.
+        // Equal numbers have the same hash, whatever their width, but for those above 63 bits as signed ones.
+        if self.keeps_hash && (width, signed) == (8, false) && new_signed {
+            return self.refuse(format!("was `{from}`, and as `{to}` a key may have another hash"));
+        }
         self.changed(format!("becomes a {to}, from {from}"));
         Ok(self.add(Step::Widened { from: width, to: new, signed }))
     }
@@ -384,7 +387,7 @@ impl<'s> Finder<'s> {
     }
 
     fn by_name(&mut self, from: &'s [Field], to: &'s [Field]) -> Result<Fields, String> {
-        let places = to.iter().map(|field| self.former(from, to, field)).collect::<Vec<_>>();
+        let places = self.places(from, to)?;
         let mut read = Vec::new();
         for (at, field) in from.iter().enumerate() {
             let new = places.iter().position(|place| *place == Some(at));
@@ -431,6 +434,19 @@ impl<'s> Finder<'s> {
         Ok(Fields { read, write })
     }
 
+    /// What each field or variant was, if it was there.
+    fn places(&self, from: &[Field], to: &[Field]) -> Result<Vec<Option<usize>>, String> {
+        let places: Vec<_> = to.iter().map(|field| self.former(from, to, field)).collect();
+        for (at, place) in places.iter().enumerate() {
+            let Some(place) = *place else { continue };
+            if let Some(other) = places[..at].iter().position(|other| *other == Some(place)) {
+                let (name, other, was) = (&to[at].name, &to[other].name, &from[place].name);
+                return self.refuse(format!("has `{other}` and `{name}`, which were both `{was}`"));
+            }
+        }
+        Ok(places)
+    }
+
     /// The field or variant that another one was: of its name, or else of a former one that no other has.
     fn former(&self, from: &[Field], to: &[Field], field: &Field) -> Option<usize> {
         let named = |field: &Field, name: &str| field.name == name;
@@ -443,7 +459,7 @@ impl<'s> Finder<'s> {
     }
 
     fn variants(&mut self, from: &'s [Field], to: &'s [Field]) -> Result<Step, String> {
-        let places: Vec<_> = to.iter().map(|variant| self.former(from, to, variant)).collect();
+        let places = self.places(from, to)?;
         for (variant, _) in to.iter().zip(&places).filter(|(_, place)| place.is_none()) {
             self.changed(format!("has a new variant `{}`", variant.name));
         }

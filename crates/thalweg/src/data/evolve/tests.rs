@@ -215,6 +215,24 @@ fn what_would_lose_something_is_refused_with_its_place() {
 }
 
 #[test]
+fn two_fields_cannot_have_been_the_same() {
+    #[derive(Data)]
+    struct Pair {
+        old: u32,
+    }
+    mod later {
+        #[derive(crate::Data)]
+        pub struct Pair {
+            #[data(alias = "old")]
+            pub one: u64,
+            #[data(alias = "old")]
+            pub other: u32,
+        }
+    }
+    refused::<Pair, later::Pair>("`Pair` has `one` and `other`, which were both `old`");
+}
+
+#[test]
 fn keys_keep_their_hash() {
     let by_key = |from: &Schema, to: &Schema| Migration::find(from, to, true);
     let find = |from, to| {
@@ -227,6 +245,9 @@ fn keys_keep_their_hash() {
     let error = find(old::Count::schema(), new::Count::schema()).unwrap_err();
     assert!(error.contains("belongs to a key"), "{error}");
     assert!(find(<[u8; 2]>::schema(), <[u16; 2]>::schema()).is_err());
+    assert_ne!(u64::MAX.key_hash(), i128::from(u64::MAX).key_hash());
+    assert!(find(Schema::U64, Schema::I128).is_err());
+    assert!(find(Schema::U64, Schema::U128).is_ok());
     assert!(find(old::Event::schema(), new::Event::schema()).is_err());
     assert!(find(old::Tree::schema(), old::Tree::schema()).is_ok());
 }
