@@ -28,7 +28,7 @@ use syn::{
 /// Three options say how values that an older version of the program has saved in a checkpoint become values of this one:
 ///
 /// - `#[data(default)]` on a field that older values lack: it gets its type's `Default`, or with `#[data(default = expression)]`
-///   the value of an expression;
+///   the value of an expression, which must always be the same;
 /// - `#[data(alias = "name")]` on a field or a variant that was called so before;
 /// - the same on a type that was called so before.
 #[proc_macro_derive(Data, attributes(data))]
@@ -146,6 +146,9 @@ impl Options {
                     }
                     "no_view" => options.no_view = true,
                     "alias" => options.aliases.push(meta.value()?.parse::<LitStr>()?.value()),
+                    _ if options.default.is_some() => {
+                        return Err(meta.error("there is one default already"));
+                    }
                     _ => {
                         options.default = Some(if meta.input.peek(syn::Token![=]) {
                             meta.value()?.parse::<Expr>()?.into_token_stream()
@@ -163,13 +166,20 @@ impl Options {
     /// The former names of a type.
     fn evolution(&self) -> TokenStream {
         let aliases = &self.aliases;
-        quote!(::thalweg::data::derive_support::Evolution::default() #(.alias(#aliases))*)
+        quote!(<::thalweg::data::derive_support::Evolution as ::std::default::Default>::default() #(.alias(#aliases))*)
     }
 
     /// What is called on the schema of a field of this type, or of a variant.
     fn calls(&self, ty: Option<&Type>) -> TokenStream {
         let aliases = &self.aliases;
-        let default = self.default.iter().map(|value| quote!(.with_default::<#ty>(&#value)));
+        let default = self.default.iter().map(|value| {
+            quote! {
+                .with_default(|out| {
+                    let value: #ty = #value;
+                    ::thalweg::data::derive_support::Data::encode(&value, out);
+                })
+            }
+        });
         quote!(#(.alias(#aliases))* #(#default)*)
     }
 }
@@ -206,6 +216,14 @@ fn of_enum(name: &Ident, data: &syn::DataEnum, options: &Options) -> syn::Result
         let schema = match &variant.fields {
             Fields::Unit => quote!(::thalweg::data::derive_support::Schema::Unit),
             Fields::Unnamed(fields) => {
+                for field in fields.unnamed.iter() {
+                    let Options { aliases, default, .. } = Options::of_field(field)?;
+                    if default.is_some() || !aliases.is_empty() {
+                        let what = "the fields of this variant have no names, by which older versions of it could be \
+                                    told apart: give them names, in braces";
+                        return Err(Error::new(field.span(), what));
+                    }
+                }
                 let types = fields.unnamed.iter().map(|field| &field.ty);
                 quote!(::thalweg::data::derive_support::Schema::Tuple(::std::vec![
                     #(<#types as ::thalweg::data::derive_support::Data>::schema()),*
@@ -410,6 +428,19 @@ mod tests {
             }
         ));
         assert!(message.contains("unknown option: here are `alias`"), "{message}");
+        let message = refusal(parse_quote!(
+            enum Line {
+                Pair(u8, #[data(default)] u8),
+            }
+        ));
+        assert!(message.contains("have no names"), "{message}");
+        let message = refusal(parse_quote!(
+            struct Line {
+                #[data(default, default = 3)]
+                size: u8,
+            }
+        ));
+        assert!(message.contains("one default already"), "{message}");
     }
 
     #[test]
@@ -427,10 +458,10 @@ mod tests {
         ));
         let text = expanded.unwrap().to_string().replace(' ', "");
         for part in [
-            "Evolution::default().alias(\"Row\")",
+            "::default().alias(\"Row\")",
             ".alias(\"words\").alias(\"all\")",
-            ".with_default::<u64>(&<u64as::std::default::Default>::default())",
-            ".with_default::<Option<u8>>(&Some(1+2))",
+            "letvalue:u64=<u64as::std::default::Default>::default();",
+            "letvalue:Option<u8>=Some(1+2);",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

@@ -149,7 +149,8 @@ fn repeat(lab: &Lab) -> Result<()> {
         ensure!(rounds >= 10, "only {rounds} rounds");
         ensure!(memory.1 <= memory.0 + memory.0 / 5, "memory has grown: {used:?}");
         ensure!(files.1 <= files.0, "more files are open: {used:?}");
-        ensure!(threads.1 <= threads.0, "there are more threads: {used:?}");
+        // One that is about to end counts for a moment; those of hundreds of rounds would be many.
+        ensure!(threads.1 <= threads.0 + 1, "there are more threads: {used:?}");
     }
     let left: Vec<_> = std::fs::read_dir(lab.path(""))?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))

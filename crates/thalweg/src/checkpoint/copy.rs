@@ -37,8 +37,9 @@ pub(super) fn copy(
     taken()?;
     let target = Store::open(&to)?;
     taken()?;
-    let copied = copy_into(&*to, own, others, &snapshot);
-    if copied.is_err() {
+    let copied = copy_into(&target, &*to, own, others, &snapshot);
+    // What another run has begun to write is not in question.
+    if copied.is_err() && target.superseded().is_none() {
         target.remove_unneeded(|_| true);
     }
     copied.map(|()| to)
@@ -52,22 +53,35 @@ fn open(from: &dyn Folder, name: String) -> Result<(String, Original)> {
 }
 
 fn copy_into(
+    target: &Store,
     to: &dyn Folder,
     own: (String, Original),
     others: Vec<(String, Original)>,
     snapshot: &Snapshot,
 ) -> Result<()> {
-    let copy = |(name, original): (String, Original)| {
+    let mut superseded = None;
+    let mut copy = |(name, original): (String, Original)| {
         let failed = |cause| Error::io(&to.path().join(&name), "write the copy", cause);
-        to.copy_in(&name, original).map_err(failed)
+        let copied = to.copy_in(&name, original, &mut || {
+            superseded = target.superseded();
+            superseded.is_none()
+        });
+        superseded.take().map_or(Ok(()), Err)?;
+        copied.map(drop).map_err(failed)
     };
-    others.into_iter().try_for_each(copy)?;
+    others.into_iter().try_for_each(&mut copy)?;
     check_files(to, snapshot)?;
     // Last: it counts from then on.
     let name = own.0.clone();
     copy(own)?;
     to.sync();
-    Store::read_file(to, &name).map(drop)
+    let counts = Store::read_file(to, &name).map(drop);
+    let counts = counts.and_then(|()| target.superseded().map_or(Ok(()), Err));
+    if counts.is_err() {
+        // A job that begins here begins anew.
+        let _ = to.remove(&name);
+    }
+    counts
 }
 
 /// Checks the blocks of all files of spilled records to which a checkpoint refers.
@@ -97,6 +111,26 @@ mod tests {
             // From each kind of folder to each.
             of_each_kind(|other| copies(dir, other));
             dir.names().unwrap().iter().for_each(|name| dir.remove(name).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_copy_does_not_count_where_a_job_has_begun_meanwhile() {
+        of_each_kind(|dir| {
+            let store = Store::open_run(dir).unwrap();
+            store.write(1, &Snapshot::default(), Vec::new()).unwrap();
+            of_each_kind(|to| {
+                // A directory is locked.
+                if to.lock().unwrap().is_some() {
+                    return;
+                }
+                let target = Store::open(to).unwrap();
+                let _job = Store::open_run(to).unwrap();
+                let own = open(&**dir, Store::name_of(1)).unwrap();
+                let copied = copy_into(&target, &**to, own, Vec::new(), &Snapshot::default());
+                assert_eq!(copied.unwrap_err().kind(), ErrorKind::Config);
+                assert!(Store::numbers(&**to).unwrap().is_empty());
+            });
         });
     }
 

@@ -81,12 +81,12 @@ impl CheckpointDir {
     ) -> Result<()> {
         let (folder, name) = (self.folder(), Store::name_of(number));
         let snapshot = Store::read_file(folder, &name)?;
-        let unreadable = |error: DecodeError| {
-            let what = format!("an entry of the checkpoint cannot be read: {error}");
-            Error::new(ErrorKind::Input, what).at(Place::File(folder.path().join(&name)))
-        };
         for id in snapshot.ids() {
             let Some(shape) = snapshot.shape(id) else { continue };
+            let unreadable = |error: DecodeError| {
+                let what = format!("{id} of the checkpoint cannot be shown: {error}");
+                Error::new(ErrorKind::Input, what).at(Place::File(folder.path().join(&name)))
+            };
             let mut entries = snapshot.entries(id);
             while let Some(Saved { bytes, .. }) = entries.next().map_err(unreadable)? {
                 let (key, value) =

@@ -61,7 +61,8 @@ pub(crate) struct SavedFile<'a> {
 impl SavedFiles {
     pub(super) fn new(folder: &Arc<dyn Folder>) -> Self {
         // So many letters that no other run has the same.
-        let run = unique("", 12);
+        // One that is not unique is not created, where another one is there.
+        let run = unique("", 12).unwrap_or_default();
         Self { folder: Arc::clone(folder), run, named: AtomicU64::new(0) }
     }
 

@@ -92,8 +92,24 @@ pub(crate) trait Folder: SpillCopies + Debug + Send + Sync {
     /// Opens a name to copy it: it can then be read also when it is removed.
     fn open(&self, name: &str) -> io::Result<Original>;
 
-    /// Creates a name with the bytes of another folder's.
-    fn copy_in(&self, name: &str, original: Original) -> io::Result<()>;
+    /// Creates a name with the bytes of another folder's, as [`create`](Self::create) does.
+    fn copy_in(
+        &self,
+        name: &str,
+        original: Original,
+        is_due: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool>;
+
+    /// Removes what has these names. What is left after an error does no harm: the next run removes it.
+    fn remove_all(&self, names: &mut dyn Iterator<Item = &str>) {
+        for name in names {
+            let removed = self.remove(name);
+            // The next one would wait as long for a store that does not answer.
+            if removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                return;
+            }
+        }
+    }
 
     /// Once all names are there: syncs the folder itself.
     fn sync(&self);
@@ -160,13 +176,12 @@ fn objects(url: &Path, _: &Path) -> Result<Arc<dyn Folder>> {
 }
 
 /// A name of so many random letters behind a prefix, which no other process has.
-pub(super) fn unique(prefix: &str, letters: usize) -> String {
-    // Nothing is made but the name.
-    let made = tempfile::Builder::new()
-        .prefix(prefix)
-        .rand_bytes(letters)
-        .make(|path| Ok(path.file_name().unwrap_or_default().to_string_lossy().into_owned()));
-    made.map(|made| made.as_file().clone()).unwrap_or_default()
+pub(super) fn unique(prefix: &str, letters: usize) -> io::Result<String> {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut random = vec![0; letters];
+    getrandom::fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
+    let letters = random.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
+    Ok(prefix.chars().chain(letters).collect())
 }
 
 /// A directory of the file system.
@@ -277,12 +292,21 @@ impl Folder for Directory {
     }
 
     /// The copy is as old as the original, and on the disk.
-    fn copy_in(&self, name: &str, mut original: Original) -> io::Result<()> {
+    fn copy_in(
+        &self,
+        name: &str,
+        mut original: Original,
+        is_due: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool> {
         let mut copy = self.temporary()?;
         io::copy(&mut original.bytes, &mut copy)?;
         original.modified.map_or(Ok(()), |at| copy.as_file().set_modified(at))?;
         copy.as_file().sync_all()?;
-        copy.persist_noclobber(self.path.join(name)).map(drop).map_err(|error| error.error)
+        if !is_due() {
+            return Ok(false);
+        }
+        copy.persist_noclobber(self.path.join(name)).map_err(|error| error.error)?;
+        Ok(true)
     }
 
     fn sync(&self) {

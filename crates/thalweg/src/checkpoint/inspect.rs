@@ -74,8 +74,7 @@ impl CheckpointDir {
         Store::numbers(&*folder).map(|_| Self(folder))
     }
 
-    #[cfg(test)]
-    pub(super) fn of(folder: &Arc<dyn Folder>) -> Self {
+    pub(crate) fn of(folder: &Arc<dyn Folder>) -> Self {
         Self(Arc::clone(folder))
     }
 
@@ -185,7 +184,8 @@ impl CheckpointDir {
         self.copy_to(number, || make(to.as_ref(), &std::env::temp_dir()))
     }
 
-    pub(super) fn copy_to(
+    /// As [`copy`](Self::copy), where `make` makes the folder.
+    pub(crate) fn copy_to(
         &self,
         number: u64,
         make: impl FnOnce() -> Result<Arc<dyn Folder>>,
@@ -214,6 +214,9 @@ impl CheckpointDir {
             let place = Place::File(self.0.path().join(name));
             return Err(Error::new(ErrorKind::Io, what).at(place));
         }
-        Store::open(&self.0)?.remove(number)
+        let store = Store::open(&self.0)?;
+        // A job may have begun since, whose checkpoints refer to the same files.
+        store.superseded().map_or(Ok(()), Err)?;
+        store.remove(number)
     }
 }

@@ -36,7 +36,7 @@ impl Mark {
         let failed = |cause| Error::io(folder.path(), "write the mark of a run", cause);
         loop {
             let number = marks(folder).map_err(failed)?.last().map_or(1, |last| last + 1);
-            let token = unique(TEMPORARY, 16);
+            let token = unique(TEMPORARY, 16).map_err(failed)?;
             match folder.create(&name_of(number), &[token.as_bytes()], &mut || true) {
                 Ok(_) => {
                     // The runs of these are superseded, also without them.
@@ -54,17 +54,47 @@ impl Mark {
     /// Why this run must write no checkpoint any more and publish nothing, if another one has begun since, as far as that shows:
     /// where the folder cannot be read it is not known. One without any mark was emptied, and by no run.
     pub(super) fn superseded(&self, folder: &dyn Folder) -> Option<Error> {
-        let newest = marks(folder).ok()?.last().copied()?;
+        self.look(folder).ok().flatten()
+    }
+
+    /// As [`superseded`](Self::superseded).
+    ///
+    /// # Errors
+    ///
+    /// If that is not known.
+    pub(super) fn look(&self, folder: &dyn Folder) -> io::Result<Option<Error>> {
+        let Some(newest) = marks(folder)?.last().copied() else { return Ok(None) };
         let is_own = newest == self.number
             && match folder.read(&name_of(self.number)) {
                 Ok(found) => found == self.token.as_bytes(),
-                Err(cause) => cause.kind() != io::ErrorKind::NotFound,
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => false,
+                Err(cause) => return Err(cause),
             };
         // Of a kind with which no launcher starts the program again: two of them would end each other's for ever.
         let what = "another run of this job has begun with the checkpoints in this directory, so this one ends, and publishes \
                     nothing";
         let place = || Place::File(folder.path().to_owned());
-        (!is_own).then(|| Error::new(ErrorKind::Config, what).at(place()))
+        Ok((!is_own).then(|| Error::new(ErrorKind::Config, what).at(place())))
+    }
+
+    /// Checks that the folder refuses to create what is there, on which everything rests: some servers replace it.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    pub(super) fn check_creation(&self, folder: &dyn Folder) -> Result<()> {
+        let failed = |cause| Error::io(folder.path(), "write the mark of a run", cause);
+        let other = unique(TEMPORARY, 16).map_err(failed)?;
+        match folder.create(&name_of(self.number), &[other.as_bytes()], &mut || true) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(failed(error)),
+            Ok(_) => {
+                let what = "this object store replaces objects where it is to create them (it ignores `If-None-Match: *`), so that \
+                            two runs of a job could not be told apart: checkpoints cannot be there";
+                let place = Place::File(folder.path().to_owned());
+                Err(Error::new(ErrorKind::Config, what).at(place))
+            }
+        }
     }
 }
 
@@ -106,6 +136,20 @@ mod tests {
             // Where nothing can be read, nothing is known.
             let elsewhere = Directory::at(&folder.path().join("elsewhere"));
             assert!(fourth.superseded(&*elsewhere).is_none());
+        });
+    }
+
+    #[test]
+    fn a_folder_must_refuse_to_create_what_is_there() {
+        of_each_kind(|folder| {
+            let mark = Mark::next(&**folder).unwrap();
+            mark.check_creation(&**folder).unwrap();
+            assert!(mark.superseded(&**folder).is_none());
+            // As one that does not: what is to be created is not there.
+            folder.remove(&name_of(mark.number)).unwrap();
+            let error = mark.check_creation(&**folder).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.to_string().contains("If-None-Match"), "{error}");
         });
     }
 

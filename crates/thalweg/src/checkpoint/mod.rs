@@ -106,8 +106,8 @@ pub(crate) trait Storage: Send + Sync {
     /// On another host than the first: stores its part of the last snapshot; `None` if it could not be saved.
     fn store_last_part(&self, taken: Result<Taken>) -> Option<Part>;
 
-    /// As [`Store::superseded`].
-    fn superseded(&self) -> Option<Error>;
+    /// As [`Store::may_publish`].
+    fn may_publish(&self) -> Result<()>;
 
     /// The number of the checkpoint that the job begins with; 0 if it begins with none.
     fn number(&self) -> u64;
@@ -455,7 +455,7 @@ impl AtEnd for Checkpoints {
     }
 
     fn may_publish(&self) -> Result<()> {
-        self.storage.as_ref().and_then(|storage| storage.superseded()).map_or(Ok(()), Err)
+        self.storage.as_ref().map_or(Ok(()), |storage| storage.may_publish())
     }
 }
 
@@ -623,6 +623,14 @@ impl StateHandle {
         mut take: impl FnMut(&mut &[u8]) -> Result<Result<()>, DecodeError>,
     ) -> Result<()> {
         self.restore_each(&mut |Saved { mut bytes, .. }| take(&mut bytes))
+    }
+
+    /// As [`restore_encoded`](Self::restore_encoded), with the key group of each entry.
+    pub(crate) fn restore_by_group(
+        &self,
+        mut take: impl FnMut(u16, &mut &[u8]) -> Result<Result<()>, DecodeError>,
+    ) -> Result<()> {
+        self.restore_each(&mut |Saved { group, mut bytes, .. }| take(group, &mut bytes))
     }
 
     /// The number of tasks that have saved the state, each some entries or none; 0 unless the job begins with a snapshot that

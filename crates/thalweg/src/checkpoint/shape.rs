@@ -41,7 +41,10 @@ impl Shape {
     pub(super) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         let text = String::decode(input)?;
         let mut json = serde_json::Deserializer::from_str(&text);
-        // It was not altered, and the compiler limits how deeply types are nested.
+        // The compiler limits how deeply types are nested.
+        if nesting(&text) > DEEPEST {
+            return Err(DecodeError::invalid("the type of a state: it is nested too deeply"));
+        }
         json.disable_recursion_limit();
         let entries = Schema::deserialize(&mut json);
         let entries = entries.map_err(|_| DecodeError::invalid("the type of a state"))?;
@@ -59,6 +62,23 @@ impl Shape {
         }
         Migration::find(&from.entries, &self.entries, self.by_key)
     }
+}
+
+/// The most braces and brackets around a part of a type.
+const DEEPEST: usize = 2000;
+
+/// How many braces and brackets are around some part of a JSON text, or more.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
 }
 
 impl Snapshot {

@@ -167,6 +167,9 @@ impl Store {
             true => Some(Mark::next(&**folder)?),
             false => None,
         };
+        if let (Some(mark), None) = (&mark, &lock) {
+            mark.check_creation(&**folder)?;
+        }
         // A process that was killed while it wrote leaves its file.
         let tidied = folder.tidy();
         tidied
@@ -178,9 +181,9 @@ impl Store {
     /// As [`open_run`](Self::open_run), by the first of several hosts.
     pub(crate) fn open_first(folder: &Arc<dyn Folder>) -> Result<Self> {
         let mut store = Self::open_run(folder)?;
-        let name = unique(TEMPORARY, 12);
-        let made = folder.create(&name, &[name.as_bytes()], &mut || true);
-        made.map_err(|cause| Error::io(folder.path(), "use the directory of checkpoints", cause))?;
+        let failed = |cause| Error::io(folder.path(), "use the directory of checkpoints", cause);
+        let name = unique(TEMPORARY, 12).map_err(failed)?;
+        folder.create(&name, &[name.as_bytes()], &mut || true).map_err(failed)?;
         store.proof = Some(Proof { folder: Arc::clone(folder), name });
         Ok(store)
     }
@@ -188,6 +191,11 @@ impl Store {
     /// The directory, or the address of the object store.
     pub(crate) fn dir(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Arc<dyn Folder> {
+        &self.folder
     }
 
     /// The checkpoints in a folder, as another host than the first uses it, which writes parts only.
@@ -211,6 +219,24 @@ impl Store {
     /// As [`Mark::superseded`].
     pub(crate) fn superseded(&self) -> Option<Error> {
         self.mark.as_ref()?.superseded(&*self.folder)
+    }
+
+    /// Whether this run may publish its outputs: no other one has begun. Where a lock shows that, what is not known is no reason
+    /// against it.
+    ///
+    /// # Errors
+    ///
+    /// If it may not.
+    pub(crate) fn may_publish(&self) -> Result<()> {
+        let Some(mark) = &self.mark else { return Ok(()) };
+        match mark.look(&*self.folder) {
+            Ok(superseded) => superseded.map_or(Ok(()), Err),
+            Err(_) if self.lock.is_some() => Ok(()),
+            Err(cause) => {
+                let what = "find out whether another run of the job has begun, before anything is published";
+                Err(Error::io(self.dir(), what, cause))
+            }
+        }
     }
 
     /// What the other hosts must [see](Self::check_proof) in the folder; of the first of several hosts.
@@ -299,10 +325,8 @@ impl Store {
         let mut referred = lock(&self.referred);
         let Some(Referred { parts, spilled }) = referred.remove(&number) else { return Ok(()) };
         let is_needed = |name: &String| referred.values().any(|other| other.spilled.contains(name));
-        for name in spilled.iter().filter(|name| !is_needed(name)) {
-            // One that cannot be removed does no harm.
-            let _ = self.folder.remove(name);
-        }
+        let unneeded: Vec<_> = spilled.iter().filter(|name| !is_needed(name)).collect();
+        self.folder.remove_all(&mut unneeded.into_iter().map(String::as_str));
         drop(referred);
         self.remove_parts(parts);
         Ok(())
@@ -310,9 +334,7 @@ impl Store {
 
     /// Removes parts that no checkpoint has. One that cannot be removed does no harm.
     pub(crate) fn remove_parts(&self, parts: Vec<Part>) {
-        for part in parts {
-            let _ = self.folder.remove(&part.name);
-        }
+        self.folder.remove_all(&mut parts.iter().map(|part| &*part.name));
     }
 
     /// The newest checkpoint that can be read; `None` if there are no checkpoints. On the first host, newer ones are set
@@ -454,18 +476,21 @@ impl Store {
     /// If it cannot be written, there is one with this number already, or another run has begun.
     pub(crate) fn write(&self, number: u64, snapshot: &Snapshot, parts: Vec<Part>) -> Result<()> {
         let name = Self::name_of(number);
-        self.write_file(&name, snapshot, &parts)?;
-        if let Some(superseded) = self.superseded() {
+        let written = self.write_file(&name, snapshot, &parts).map(drop);
+        let superseded = if written.is_ok() { self.superseded() } else { None };
+        if let Some(superseded) = superseded {
             // The other run may have begun with an older one.
             let _ = self.folder.remove(&name);
             return Err(superseded);
         }
         let referred = Referred::by(snapshot, parts);
-        if !referred.is_empty() {
+        // After an error it may be there all the same, and count.
+        if !referred.is_empty() && (written.is_ok() || !self.lacks(number)) {
             lock(&self.referred).insert(number, referred);
         }
+        written?;
         // One too many does no harm.
-        let _ = self.keep(KEPT);
+        let _ = self.keep(KEPT, number);
         Ok(())
     }
 
@@ -524,27 +549,44 @@ impl Store {
     ///
     /// If one is left.
     pub(crate) fn clear(&self) -> Result<()> {
-        self.keep(0)?;
-        for name in self.folder.names().unwrap_or_default() {
-            if name.ends_with(UNREADABLE) || is_part(&name) || is_spilled(&name) {
-                let _ = self.folder.remove(&name);
-            }
+        self.keep(0, u64::MAX)?;
+        let names = self.folder.names().unwrap_or_default();
+        // What another run has written since is not in question.
+        if self.superseded().is_some() {
+            return Ok(());
         }
+        let is_left = |name: &&str| name.ends_with(UNREADABLE) || is_part(name) || is_spilled(name);
+        self.folder.remove_all(&mut names.iter().map(String::as_str).filter(is_left));
+        // One too many does no harm.
+        let _ = self.folder.tidy();
         Ok(())
     }
 
-    /// Removes all checkpoints but the newest.
-    fn keep(&self, newest: usize) -> Result<()> {
-        let numbers = Self::numbers(&*self.folder)?;
+    /// Removes all checkpoints up to a number but the newest of them, unless another run has begun, which needs them.
+    fn keep(&self, newest: usize, last: u64) -> Result<()> {
+        let mut numbers = Self::numbers(&*self.folder)?;
+        numbers.retain(|number| *number <= last);
         // The oldest first: what is left must be the newest.
         let old = &numbers[..numbers.len().saturating_sub(newest)];
-        old.iter().try_for_each(|number| self.remove(*number))
+        for number in old {
+            if self.superseded().is_some() {
+                break;
+            }
+            self.remove(*number)?;
+        }
+        Ok(())
     }
 }
 
 /// The names in a folder.
 fn names(folder: &dyn Folder) -> Result<Vec<String>> {
     folder.names().map_err(|cause| Error::io(folder.path(), "list the checkpoints", cause))
+}
+
+/// Whether a name is one that stores give.
+#[cfg(feature = "object-store")]
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with(PREFIX) || name.starts_with(PART)
 }
 
 fn is_part(name: &str) -> bool {
@@ -590,9 +632,8 @@ fn remove_others(
         }
     }
     let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
-    for name in found.iter().filter(|name| all_read && !needed.contains(&***name)) {
-        let _ = folder.remove(name);
-    }
+    let unneeded = |name: &&str| all_read && !needed.contains(name);
+    folder.remove_all(&mut found.iter().map(String::as_str).filter(unneeded));
     Ok(referred)
 }
 

@@ -175,8 +175,8 @@ impl Storage for Ends {
         None
     }
 
-    fn superseded(&self) -> Option<Error> {
-        None
+    fn may_publish(&self) -> Result<()> {
+        Ok(())
     }
 
     fn number(&self) -> u64 {

@@ -300,7 +300,7 @@ pub mod derive_support {
 const MAX_DEPTH: u32 = 256;
 
 /// How many elements a list may have that take no bytes: the length of the input does not limit them.
-const MAX_EMPTY: usize = 1 << 16;
+pub(super) const MAX_EMPTY: usize = 1 << 16;
 
 /// One level of nesting, left when dropped.
 pub(super) struct Level;

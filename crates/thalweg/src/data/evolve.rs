@@ -9,7 +9,8 @@
 //! place.
 
 use super::codec::{
-    DecodeError, Level, derive_support::read_varint, derive_support::write_varint, read_len, take,
+    DecodeError, Level, MAX_EMPTY, derive_support::read_varint, derive_support::write_varint,
+    read_len, take,
 };
 use super::schema::{Evolution, Field, Schema};
 
@@ -42,7 +43,10 @@ enum Step {
     Option(usize),
     List(usize),
     Array(usize, usize),
+    /// Keys and values, in the order of the encoded keys.
     Map(usize, usize),
+    /// A type that contains itself: its step.
+    Again(usize),
     /// Fields one after the other.
     Fields(Fields),
     /// For each variant its new index, and its content.
@@ -100,94 +104,170 @@ impl Migration {
         self.step(self.root, input, out)
     }
 
+    /// Values may be nested deeply: this has no variables of its own.
     fn step(&self, at: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
         match &self.steps[at] {
-            Step::Same(bytes) => out.extend_from_slice(take(input, *bytes)?),
-            Step::Bytes => {
-                let length = read_len(input)?;
-                write_varint(length as u64, out);
-                out.extend_from_slice(take(input, length)?);
-            }
-            Step::Widened { from, to, signed } => {
-                let bytes = take(input, *from)?;
-                let is_negative = *signed && bytes.last().is_some_and(|last| *last >= 0x80);
-                out.extend_from_slice(bytes);
-                out.resize(out.len() + to - from, if is_negative { 0xff } else { 0 });
-            }
-            Step::Float => {
-                let mut bytes = [0; 4];
-                bytes.copy_from_slice(take(input, 4)?);
-                out.extend_from_slice(&f64::from(f32::from_le_bytes(bytes)).to_le_bytes());
-            }
+            Step::Same(bytes) => same(*bytes, input, out),
+            Step::Bytes => bytes(input, out),
+            Step::Widened { from, to, signed } => widened((*from, *to), *signed, input, out),
+            Step::Float => float(input, out),
             Step::Some(value) => {
                 out.push(1);
-                self.step(*value, input, out)?;
+                self.step(*value, input, out)
             }
-            Step::Option(value) => {
-                let _level = Level::enter()?;
-                let index = read_varint(input)?;
-                write_varint(index, out);
-                match index {
-                    0 => {}
-                    1 => self.step(*value, input, out)?,
-                    _ => return Err(DecodeError::variant("Option", index)),
-                }
-            }
-            Step::List(item) => {
-                let _level = Level::enter()?;
-                let length = read_len(input)?;
-                write_varint(length as u64, out);
-                match self.steps[*item] {
-                    Step::Same(bytes) => {
-                        out.extend_from_slice(take(input, bytes.saturating_mul(length))?);
-                    }
-                    _ => (0..length).try_for_each(|_| self.step(*item, input, out))?,
-                }
-            }
-            Step::Array(item, length) => {
-                let _level = Level::enter()?;
-                (0..*length).try_for_each(|_| self.step(*item, input, out))?;
-            }
-            Step::Map(key, value) => {
-                let _level = Level::enter()?;
-                let length = read_len(input)?;
-                write_varint(length as u64, out);
-                for _ in 0..length {
-                    self.step(*key, input, out)?;
-                    self.step(*value, input, out)?;
-                }
-            }
+            Step::Again(step) => self.again(*step, input, out),
+            Step::Option(value) => self.option(*value, input, out),
+            Step::List(item) => self.list(*item, input, out),
+            Step::Array(item, length) => self.items(*item, *length, input, out),
+            Step::Map(key, value) => self.entries((*key, *value), input, out),
             Step::Fields(fields) if fields.are_in_order() => {
-                let _level = Level::enter()?;
-                fields.read.iter().try_for_each(|field| self.step(*field, input, out))?;
+                fields.read.iter().try_for_each(|field| self.step(*field, input, out))
             }
-            Step::Fields(Fields { read, write }) => {
-                let _level = Level::enter()?;
-                let (mut values, mut ends) = (Vec::new(), vec![0]);
-                for field in read {
-                    self.step(*field, input, &mut values)?;
-                    ends.push(values.len());
-                }
-                for field in write {
-                    out.extend_from_slice(match field {
-                        Ok(at) => &values[ends[*at]..ends[at + 1]],
-                        Err(default) => default,
-                    });
-                }
-            }
-            Step::Enum(variants) => {
-                let _level = Level::enter()?;
-                let index = read_varint(input)?;
-                let variant = usize::try_from(index).ok().and_then(|at| variants.get(at));
-                let (new, content) =
-                    variant.ok_or_else(|| DecodeError::variant("the type of the state", index))?;
-                write_varint(*new, out);
-                self.step(*content, input, out)?;
-            }
-            Step::Open => return Err(DecodeError::invalid("of a known type")),
+            Step::Fields(fields) => self.fields(fields, input, out),
+            Step::Enum(variants) => self.variant(variants, input, out),
+            Step::Open => Err(DecodeError::invalid("of a known type")),
+        }
+    }
+
+    fn again(&self, step: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let _level = Level::enter()?;
+        self.step(step, input, out)
+    }
+
+    fn option(
+        &self,
+        value: usize,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let index = read_varint(input)?;
+        write_varint(index, out);
+        match index {
+            0 => Ok(()),
+            1 => self.step(value, input, out),
+            _ => Err(DecodeError::variant("Option", index)),
+        }
+    }
+
+    fn list(&self, item: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let length = read_len(input)?;
+        write_varint(length as u64, out);
+        match self.steps[item] {
+            Step::Same(bytes) => same(bytes.saturating_mul(length), input, out),
+            _ => self.items(item, length, input, out),
+        }
+    }
+
+    fn fields(
+        &self,
+        Fields { read, write }: &Fields,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let (mut values, mut ends) = (Vec::new(), vec![0]);
+        for field in read {
+            self.step(*field, input, &mut values)?;
+            ends.push(values.len());
+        }
+        for field in write {
+            out.extend_from_slice(match field {
+                Ok(at) => &values[ends[*at]..ends[at + 1]],
+                Err(default) => default,
+            });
         }
         Ok(())
     }
+
+    fn variant(
+        &self,
+        variants: &[(u64, usize)],
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let index = read_varint(input)?;
+        let variant = usize::try_from(index).ok().and_then(|at| variants.get(at));
+        let (new, content) =
+            variant.ok_or_else(|| DecodeError::variant("the type of the state", index))?;
+        write_varint(*new, out);
+        self.step(*content, input, out)
+    }
+
+    fn items(
+        &self,
+        item: usize,
+        length: usize,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        for at in 0..length {
+            let before = input.len();
+            self.step(item, input, out)?;
+            if input.len() == before && at >= MAX_EMPTY {
+                return Err(DecodeError::invalid("a list of at most 2^16 elements without bytes"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of a map or set, whose order may be another one afterwards.
+    fn entries(
+        &self,
+        (key, value): (usize, usize),
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let length = read_len(input)?;
+        write_varint(length as u64, out);
+        let (mut bytes, mut entries) = (Vec::new(), Vec::new());
+        for _ in 0..length {
+            let (start, before) = (bytes.len(), input.len());
+            self.step(key, input, &mut bytes)?;
+            let middle = bytes.len();
+            self.step(value, input, &mut bytes)?;
+            // Keys are different, so that one at most has no bytes.
+            if input.len() == before && length > 1 {
+                return Err(DecodeError::invalid("a map or set of different keys"));
+            }
+            entries.push((start..middle, middle..bytes.len()));
+        }
+        entries.sort_unstable_by(|(a, _), (b, _)| bytes[a.clone()].cmp(&bytes[b.clone()]));
+        for (key, value) in entries {
+            out.extend_from_slice(&bytes[key]);
+            out.extend_from_slice(&bytes[value]);
+        }
+        Ok(())
+    }
+}
+
+fn same(length: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    out.extend_from_slice(take(input, length)?);
+    Ok(())
+}
+
+fn bytes(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let length = read_len(input)?;
+    write_varint(length as u64, out);
+    same(length, input, out)
+}
+
+fn widened(
+    (from, to): (usize, usize),
+    signed: bool,
+    input: &mut &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), DecodeError> {
+    let bytes = take(input, from)?;
+    let is_negative = signed && bytes.last().is_some_and(|last| *last >= 0x80);
+    out.extend_from_slice(bytes);
+    out.resize(out.len() + to - from, if is_negative { 0xff } else { 0 });
+    Ok(())
+}
+
+fn float(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(take(input, 4)?);
+    out.extend_from_slice(&f64::from(f32::from_le_bytes(bytes)).to_le_bytes());
+    Ok(())
 }
 
 /// Finds a migration.
@@ -201,6 +281,10 @@ struct Finder<'s> {
     path: Vec<&'s str>,
     /// Whether the values must keep their hash.
     keeps_hash: bool,
+    /// Whether different values must stay different, as keys of a map or elements of a set.
+    keeps_apart: bool,
+    /// Whether the values are dropped.
+    drops: bool,
 }
 
 /// Finds the step of a named type from its parts in both schemas.
@@ -279,7 +363,9 @@ impl<'s> Finder<'s> {
             }
             (S::Str, S::Str) | (S::Bytes, S::Bytes) => Step::Bytes,
             (S::Option(from), S::Option(to)) => Step::Option(self.step(from, to)?),
-            (_, S::Option(to)) if !matches!(from, S::Recursive(_)) => {
+            (_, S::Option(to))
+                if !matches!(from, S::Recursive(_)) || matches!(**to, S::Recursive(_)) =>
+            {
                 self.changes_hash("becomes optional".to_owned())?;
                 Step::Some(self.step(from, to)?)
             }
@@ -288,8 +374,9 @@ impl<'s> Finder<'s> {
                 Step::Array(self.item(from, to)?, *length)
             }
             (S::Map(key, value), S::Map(new_key, new_value)) => {
-                Step::Map(self.item(key, new_key)?, self.item(value, new_value)?)
+                Step::Map(self.apart(key, new_key)?, self.item(value, new_value)?)
             }
+            (S::Set(from), S::Set(to)) => Step::Map(self.apart(from, to)?, self.add(Step::Same(0))),
             (S::Tuple(from), S::Tuple(to)) if from.len() == to.len() => {
                 let read = from.iter().zip(to).map(|(from, to)| self.step(from, to));
                 let read = read.collect::<Result<_, _>>()?;
@@ -318,6 +405,14 @@ impl<'s> Finder<'s> {
             return self.refuse("has other items, and belongs to a key");
         }
         self.step(from, to)
+    }
+
+    /// A key of a map, or an element of a set.
+    fn apart(&mut self, from: &'s Schema, to: &'s Schema) -> Result<usize, String> {
+        let before = std::mem::replace(&mut self.keeps_apart, true);
+        let step = self.item(from, to);
+        self.keeps_apart = before;
+        step
     }
 
     fn number(
@@ -372,12 +467,18 @@ impl<'s> Finder<'s> {
     }
 
     /// The type of these names that is being looked at.
-    fn enclosing(&self, from: &str, to: &str) -> Result<usize, String> {
-        let is_of = |(name, new, _): &&(&str, &str, usize)| *name == from || *new == to;
+    fn enclosing(&mut self, from: &str, to: &str) -> Result<usize, String> {
+        let drops = self.drops;
+        let is_of = |(name, new, _): &&(&str, &str, usize)| *name == from || !drops && *new == to;
         let mut all = self.open.iter().rev().filter(is_of);
         match (all.next(), all.next()) {
-            (Some((name, new, step)), None) if *name == from && *new == to => Ok(*step),
-            // Several types of one name, which are not the same.
+            (Some((name, new, step)), None) if *name == from && (drops || *new == to) => {
+                let step = *step;
+                Ok(self.add(Step::Again(step)))
+            }
+            (Some(_), Some(_)) => {
+                self.refuse(format!("is within several types that are called `{from}` or `{to}`"))
+            }
             _ => self.refuse(format!("was the enclosing `{from}`, and is the enclosing `{to}`")),
         }
     }
@@ -395,10 +496,17 @@ impl<'s> Finder<'s> {
             read.push(match new {
                 Some(new) => self.step(&field.schema, &to[new].schema)?,
                 None => {
+                    if self.keeps_apart {
+                        return self.refuse(
+                            "is dropped, and two keys of a map or elements of a set could become one",
+                        );
+                    }
                     self.changes_hash("is dropped".to_owned())?;
                     // Read as what it was.
-                    let changes = self.changes.len();
+                    let (changes, drops) = (self.changes.len(), self.drops);
+                    self.drops = true;
                     let step = self.step(&field.schema, &field.schema)?;
+                    self.drops = drops;
                     self.changes.truncate(changes);
                     step
                 }
@@ -412,11 +520,12 @@ impl<'s> Finder<'s> {
             if let Some(was) = was {
                 self.changed(format!("was called `{was}`"));
             }
-            write.push(match (place, field.evolution.default_bytes()) {
+            let default = || field.evolution.default_bytes();
+            write.push(match (place, place.is_none().then(default).flatten()) {
                 (Some(at), _) => Ok(at),
                 (None, Some(default)) => {
                     self.changes_hash("is added, with its default".to_owned())?;
-                    Err(default.to_vec())
+                    Err(default)
                 }
                 (None, None) => {
                     return self.refuse(
@@ -436,7 +545,8 @@ impl<'s> Finder<'s> {
 
     /// What each field or variant was, if it was there.
     fn places(&self, from: &[Field], to: &[Field]) -> Result<Vec<Option<usize>>, String> {
-        let places: Vec<_> = to.iter().map(|field| self.former(from, to, field)).collect();
+        let places = to.iter().map(|field| self.former(from, to, field));
+        let places: Vec<_> = places.collect::<Result<_, _>>()?;
         for (at, place) in places.iter().enumerate() {
             let Some(place) = *place else { continue };
             if let Some(other) = places[..at].iter().position(|other| *other == Some(place)) {
@@ -447,15 +557,26 @@ impl<'s> Finder<'s> {
         Ok(places)
     }
 
-    /// The field or variant that another one was: of its name, or else of a former one that no other has.
-    fn former(&self, from: &[Field], to: &[Field], field: &Field) -> Option<usize> {
-        let named = |field: &Field, name: &str| field.name == name;
-        let same = from.iter().position(|old| named(old, &field.name));
-        same.or_else(|| {
-            from.iter().position(|old| {
-                field.evolution.was(&old.name) && !to.iter().any(|other| named(other, &old.name))
-            })
-        })
+    /// The field or variant that another one was: of its name, or of a former one. Where both are there it is not known which.
+    fn former(&self, from: &[Field], to: &[Field], field: &Field) -> Result<Option<usize>, String> {
+        let place = |of: &[Field], name: &str| of.iter().position(|other| other.name == name);
+        let own = place(from, &field.name);
+        let was = |old: &&Field| field.evolution.was(&old.name) && old.name != field.name;
+        let mut former = from.iter().filter(was);
+        let (Some(old), other) = (former.next(), former.next()) else { return Ok(own) };
+        let (name, was) = (&field.name, &old.name);
+        if own.is_some() || other.is_some() {
+            let other = other.map_or(name, |other| &other.name);
+            return self.refuse(format!(
+                "had both `{was}` and `{other}`, and `{name}` has the alias `{was}`: it is not known which of them it is"
+            ));
+        }
+        if place(to, was).is_some() {
+            return self.refuse(format!(
+                "has both `{was}` and `{name}` with the alias `{was}`: it is not known which of them was `{was}`"
+            ));
+        }
+        Ok(place(from, was))
     }
 
     fn variants(&mut self, from: &'s [Field], to: &'s [Field]) -> Result<Step, String> {

@@ -1,6 +1,5 @@
 //! The structure of encodings, as data.
 
-use super::Data;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -60,6 +59,8 @@ pub enum Schema {
     Option(Box<Schema>),
     /// Elements behind their number.
     List(Box<Schema>),
+    /// Different elements behind their number, in the order of their encodings.
+    Set(Box<Schema>),
     /// A fixed number of elements.
     Array(Box<Schema>, usize),
     /// Keys and values behind their number, in the order of the encoded keys.
@@ -117,33 +118,32 @@ impl Field {
         self
     }
 
-    /// With the value that it gets where an older version of the program has saved none.
-    pub fn with_default<T: Data>(mut self, value: &T) -> Self {
-        let mut bytes = Vec::new();
-        value.encode(&mut bytes);
-        self.evolution.default = Some(bytes);
+    /// With the value that it gets where an older version of the program has saved none, as encoded by a function. That is called
+    /// only where it is needed, and must always append the same.
+    pub fn with_default(mut self, encode: fn(&mut Vec<u8>)) -> Self {
+        self.evolution.default = Some(encode);
         self
     }
 }
 
-/// What a program knows of a type or a field of its, beyond the encoding: the names that it had before, and the value of a field
-/// that older values lack.
+/// What a program knows of a type or of one of its fields, beyond the encoding: the names that it had before, and the value of a
+/// field that older values lack.
 ///
-/// It counts when a job goes on from a checkpoint of an older version of its program. It is no part of the encoding: so all are
+/// It is used when a job goes on from a checkpoint of an older version of its program. It is no part of the encoding: so all are
 /// equal, and a schema that is stored does not have it. `#[data(alias = "…")]` and `#[data(default)]` set it: see
 /// [`Data`](crate::Data).
 ///
 /// ```
+/// use thalweg::Data;
 /// use thalweg::data::{Field, Schema};
 ///
 /// let field = Field::new("times", Schema::U64);
-/// assert_eq!(field.clone().alias("count").with_default(&1_u64), field);
+/// assert_eq!(field.clone().alias("count").with_default(|out| 1_u64.encode(out)), field);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Evolution {
     aliases: Vec<String>,
-    /// Encoded.
-    default: Option<Vec<u8>>,
+    default: Option<fn(&mut Vec<u8>)>,
 }
 
 impl Evolution {
@@ -159,8 +159,10 @@ impl Evolution {
     }
 
     /// The encoding of the default.
-    pub(super) fn default_bytes(&self) -> Option<&[u8]> {
-        self.default.as_deref()
+    pub(super) fn default_bytes(&self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.default?(&mut bytes);
+        Some(bytes)
     }
 }
 
@@ -187,6 +189,7 @@ impl Schema {
         match self {
             Self::Option(of) => Self::Option(inner(of)),
             Self::List(of) => Self::List(inner(of)),
+            Self::Set(of) => Self::Set(inner(of)),
             Self::Array(of, len) => Self::Array(inner(of), *len),
             Self::Map(key, value) => Self::Map(inner(key), inner(value)),
             Self::Tuple(parts) => {
@@ -241,6 +244,7 @@ impl fmt::Display for Schema {
             Self::Unit => "()",
             Self::Option(inner) => return write!(f, "{inner}?"),
             Self::List(inner) => return write!(f, "[{inner}]"),
+            Self::Set(inner) => return write!(f, "{{{inner}}}"),
             Self::Array(inner, len) => return write!(f, "[{inner}; {len}]"),
             Self::Map(key, value) => return write!(f, "{{{key}: {value}}}"),
             Self::Tuple(parts) => {

@@ -1,6 +1,6 @@
 //! Encoded values for people and other programs to read: as JSON, by the schema alone.
 
-use super::codec::{DecodeError, Level, derive_support::read_varint, read_len, take};
+use super::codec::{DecodeError, Level, MAX_EMPTY, derive_support::read_varint, read_len, take};
 use super::schema::{Field, Schema};
 use serde_json::{Map, Number, Value};
 
@@ -41,6 +41,8 @@ const FIRST: usize = 1024;
 
 impl<'s> Shown<'s> {
     fn value(&mut self, schema: &'s Schema, input: &mut &[u8]) -> Result<Value, DecodeError> {
+        // Of every value, so that this is stricter than decoding: it needs more of the stack.
+        let _level = Level::enter()?;
         Ok(match schema {
             Schema::Bool => Value::Bool(match array(input)? {
                 [0] => false,
@@ -57,7 +59,11 @@ impl<'s> Shown<'s> {
             Schema::U64 => number(input, u64::from_le_bytes)?,
             Schema::I128 => Value::String(i128::from_le_bytes(array(input)?).to_string()),
             Schema::U128 => Value::String(u128::from_le_bytes(array(input)?).to_string()),
-            Schema::F32 => float(f64::from(f32::from_le_bytes(array(input)?))),
+            // With the digits that it needs, not those of the wider number.
+            Schema::F32 => {
+                let value = f32::from_le_bytes(array(input)?);
+                float(value.to_string().parse().unwrap_or(f64::from(value)))
+            }
             Schema::F64 => float(f64::from_le_bytes(array(input)?)),
             Schema::Char => {
                 let char = char::from_u32(u32::from_le_bytes(array(input)?));
@@ -74,15 +80,12 @@ impl<'s> Shown<'s> {
                 Value::String(format!("0x{}", digits.collect::<String>()))
             }
             Schema::Unit => Value::Null,
-            Schema::Option(of) => {
-                let _level = Level::enter()?;
-                match read_varint(input)? {
-                    0 => Value::Null,
-                    1 => self.value(of, input)?,
-                    index => return Err(DecodeError::variant("Option", index)),
-                }
-            }
-            Schema::List(of) => {
+            Schema::Option(of) => match read_varint(input)? {
+                0 => Value::Null,
+                1 => self.value(of, input)?,
+                index => return Err(DecodeError::variant("Option", index)),
+            },
+            Schema::List(of) | Schema::Set(of) => {
                 let length = read_len(input)?;
                 self.items(std::iter::repeat_n(&**of, length), length, input)?
             }
@@ -104,8 +107,11 @@ impl<'s> Shown<'s> {
                 shown?
             }
             Schema::Recursive(name) => {
-                let enclosing = self.open.iter().rev().find(|(open, _)| open == name);
-                let (_, schema) = enclosing.ok_or(DecodeError::invalid("of a known type"))?;
+                let mut all = self.open.iter().filter(|(open, _)| open == name);
+                let (_, schema) = *all.next().ok_or(DecodeError::invalid("of a known type"))?;
+                if all.any(|(_, other)| *other != schema) {
+                    return Err(DecodeError::invalid("shown: several types have one name"));
+                }
                 self.value(schema, input)?
             }
             Schema::Columns(_) => {
@@ -122,10 +128,13 @@ impl<'s> Shown<'s> {
         length: usize,
         input: &mut &[u8],
     ) -> Result<Value, DecodeError> {
-        let _level = Level::enter()?;
         let mut all = Vec::with_capacity(length.min(FIRST));
         for schema in schemas {
+            let before = input.len();
             all.push(self.value(schema, input)?);
+            if input.len() == before && all.len() > MAX_EMPTY {
+                return Ok(Value::String(format!("{length} elements without bytes")));
+            }
         }
         Ok(Value::Array(all))
     }
@@ -136,21 +145,29 @@ impl<'s> Shown<'s> {
         value: &'s Schema,
         input: &mut &[u8],
     ) -> Result<Value, DecodeError> {
-        let _level = Level::enter()?;
         let length = read_len(input)?;
-        let (mut by_text, mut pairs) = (Map::new(), Vec::new());
-        for _ in 0..length {
-            match (self.value(key, input)?, self.value(value, input)?) {
-                (Value::String(key), value) => drop(by_text.insert(key, value)),
-                (key, value) => pairs.push(Value::Array(vec![key, value])),
+        let mut entries = Vec::with_capacity(length.min(FIRST));
+        for at in 0..length {
+            let before = input.len();
+            entries.push((self.value(key, input)?, self.value(value, input)?));
+            if input.len() == before && at > 0 {
+                return Err(DecodeError::invalid("a map of different keys"));
             }
         }
-        Ok(if pairs.is_empty() { Value::Object(by_text) } else { Value::Array(pairs) })
+        // Other keys may be shown as text, too, and not all of them.
+        if matches!(key, Schema::Str | Schema::Char) {
+            let by_text = entries.into_iter().map(|(key, value)| match key {
+                Value::String(key) => (key, value),
+                other => (other.to_string(), value),
+            });
+            return Ok(Value::Object(by_text.collect()));
+        }
+        let pairs = entries.into_iter().map(|(key, value)| Value::Array(vec![key, value]));
+        Ok(Value::Array(pairs.collect()))
     }
 
     /// A tuple struct of one field is shown as that field.
     fn fields(&mut self, fields: &'s [Field], input: &mut &[u8]) -> Result<Value, DecodeError> {
-        let _level = Level::enter()?;
         match fields {
             [Field { name, schema, .. }] if name == "0" => return self.value(schema, input),
             [Field { name, .. }, ..] if name == "0" => {
@@ -167,7 +184,6 @@ impl<'s> Shown<'s> {
     }
 
     fn variant(&mut self, variants: &'s [Field], input: &mut &[u8]) -> Result<Value, DecodeError> {
-        let _level = Level::enter()?;
         let index = read_varint(input)?;
         let variant = usize::try_from(index).ok().and_then(|at| variants.get(at));
         let Field { name, schema, .. } =
@@ -232,6 +248,9 @@ mod tests {
             shown(&(by_name, BTreeMap::from([(3_u8, [true])]))),
             r#"[{"a":1},[[3,[true]]]]"#
         );
+        let optional = BTreeMap::from([(None, 1_u8), (Some("a".to_owned()), 2)]);
+        assert_eq!(shown(&optional), r#"[[null,1],["a",2]]"#);
+        assert_eq!(shown(&(0.1_f32, BTreeMap::from([('x', 1_u8)]))), r#"[0.1,{"x":1}]"#);
         let leaf = || Box::new(Tree::Leaf);
         let node = Tree::Node { left: leaf(), right: Some(Box::new(Tree::Pair(-2, true))) };
         let tree = Tree::Node { left: Box::new(node), right: None };

@@ -74,7 +74,7 @@ impl<'a> TaskContext<'a> {
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
-        self.state_of_entries(id, name, redistribution, E::schema())
+        self.state_of_entries(id, name, redistribution, E::schema)
     }
 
     /// As [`state`](Self::state), of entries that are whole batches, of records of type `E` and their times.
@@ -84,9 +84,10 @@ impl<'a> TaskContext<'a> {
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
-        let columns = [("record", E::schema()), ("time", T::schema())];
-        let columns = columns.map(|(name, schema)| Field::new(name, schema));
-        self.state_of_entries(id, name, redistribution, Schema::Columns(columns.into()))
+        self.state_of_entries(id, name, redistribution, || {
+            let columns = [("record", E::schema()), ("time", T::schema())];
+            Schema::Columns(columns.map(|(name, schema)| Field::new(name, schema)).into())
+        })
     }
 
     fn state_of_entries(
@@ -94,7 +95,7 @@ impl<'a> TaskContext<'a> {
         id: usize,
         name: &str,
         redistribution: Redistribution,
-        entries: Schema,
+        entries: fn() -> Schema,
     ) -> StateHandle {
         if self.checkpoints.is_none() {
             return StateHandle::none();
@@ -106,7 +107,7 @@ impl<'a> TaskContext<'a> {
             true => op.kind.clone(),
             false => format!("{} ({details})", op.kind),
         };
-        self.state_of_operator(id, name, redistribution, (entries, operator))
+        self.state_of_operator(id, name, redistribution, (entries(), operator))
     }
 
     /// As [`state`](Self::state), of an operator that can go on with it whatever it is given.

@@ -66,6 +66,8 @@ pub(crate) struct Checkpointing {
     dir: PathBuf,
     /// The directory as the configuration names it.
     named: PathBuf,
+    /// Where what is copied is staged, if it has to be.
+    spill_dir: PathBuf,
     /// What is said at the start of a job that goes on from a checkpoint.
     resumption: Option<String>,
 }
@@ -117,7 +119,7 @@ impl Checkpointing {
             let place = Place::File(config.dir.clone());
             return Err(Error::new(ErrorKind::Plan, what).at(place));
         }
-        let opened = Self::open_again(config, &folder, hosts, warnings)?;
+        let opened = Self::open_again(config, (&folder, spill_dir), hosts, warnings)?;
         lock(&USED).insert((dir, host));
         Ok(opened)
     }
@@ -125,7 +127,7 @@ impl Checkpointing {
     /// As [`open`](Self::open), for tests of jobs, which run a job more than once in one process.
     pub(super) fn open_again(
         config: &CheckpointConfig,
-        folder: &Arc<dyn Folder>,
+        (folder, spill_dir): (&Arc<dyn Folder>, &Path),
         hosts: &Hosts,
         warnings: &Warnings,
     ) -> Result<Self> {
@@ -153,7 +155,8 @@ impl Checkpointing {
         let storage = Arc::clone(&writer) as _;
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
         let (interval, named) = (config.interval, config.dir.clone());
-        Ok(Self { writer, checkpoints, interval, dir, named, resumption })
+        let spill_dir = spill_dir.to_owned();
+        Ok(Self { writer, checkpoints, interval, dir, named, spill_dir, resumption })
     }
 
     /// The job could not be started: its directory may be that of another one.
@@ -251,8 +254,8 @@ impl Checkpointing {
     /// Copies the checkpoint that was taken last.
     fn copy(&self, savepoint: Request) {
         let number = lock(&self.writer.written).complete;
-        let copied = CheckpointDir::open(&self.named)
-            .and_then(|checkpoints| checkpoints.copy(number, &savepoint.to));
+        let checkpoints = CheckpointDir::of(self.writer.store.folder());
+        let copied = checkpoints.copy_to(number, || make(&savepoint.to, &self.spill_dir));
         savepoint.answer(copied);
     }
 
@@ -510,8 +513,8 @@ impl Storage for Writer {
         part.inspect_err(|error| self.warnings.of_checkpoint(&error.to_string())).ok()
     }
 
-    fn superseded(&self) -> Option<Error> {
-        self.store.superseded()
+    fn may_publish(&self) -> Result<()> {
+        self.store.may_publish()
     }
 
     fn number(&self) -> u64 {

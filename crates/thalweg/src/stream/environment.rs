@@ -334,8 +334,14 @@ impl Environment {
     /// The checkpoints in a directory, for tests of jobs, which take them themselves: see [`JobHandle::take_checkpoint`].
     pub(crate) fn checkpoints_in(&self, dir: &Path) -> Result<Checkpointing> {
         let config = CheckpointConfig::new(dir);
-        let folder = make(dir, &self.config().spill_dir)?;
-        Checkpointing::open_again(&config, &folder, &self.runtime.hosts, &self.warnings())
+        let spill_dir = &self.config().spill_dir;
+        let folder = make(dir, spill_dir)?;
+        Checkpointing::open_again(
+            &config,
+            (&folder, spill_dir),
+            &self.runtime.hosts,
+            &self.warnings(),
+        )
     }
 
     /// The memory that its jobs share.

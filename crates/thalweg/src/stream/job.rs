@@ -198,7 +198,7 @@ impl JobHandle {
     /// let mut config = Config::default();
     /// config.checkpoints = Some(CheckpointConfig::new(folder.join("saved")));
     /// let env = Environment::with_config(config);
-    /// env.generate(1e5, Some).group_by(|n| n % 10).count().unkey().for_each(drop);
+    /// env.generate(1e5, Some).map(|n| n.to_string()).write_lines(folder.join("numbers.txt"));
     /// let job = env.start()?;
     /// let savepoint = job.savepoint(folder.join("before-the-upgrade"))?.expect("it runs");
     /// assert!(savepoint.path.starts_with(folder.join("before-the-upgrade")));

@@ -2,7 +2,8 @@
 
 use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, DecodeError, Key};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::key_group;
 
 /// Saves a value of a key, of which `write` appends the encoding.
 pub(crate) fn save_key<K: Key + ?Sized>(
@@ -26,10 +27,20 @@ pub(crate) fn restore_keys<K: Key + ?Sized, V: Data>(
     mut take: impl FnMut(u64, &K, V) -> Result<()>,
 ) -> Result<()> {
     let mut arena = K::Arena::default();
-    handle.restore_encoded(|bytes| {
+    handle.restore_by_group(|group, bytes| {
         let key = K::decode_slot(bytes, &mut arena)?;
         let value = V::decode(bytes)?;
-        let taken = K::view(&key, &arena, |key| take(K::hash(key.probe()), key, value));
+        let taken = K::view(&key, &arena, |key| {
+            let hash = K::hash(key.probe());
+            match key_group(hash) == group {
+                true => take(hash, key, value),
+                // Records of the key would go to another task than the one that has its state.
+                false => {
+                    let what = "a key of the checkpoint has another hash in this program: the `key_hash` of its type must stay";
+                    Err(Error::new(ErrorKind::Plan, what))
+                }
+            }
+        });
         drop(key);
         K::clear_arena(&mut arena);
         Ok::<_, DecodeError>(taken)

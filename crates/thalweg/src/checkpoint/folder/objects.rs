@@ -24,6 +24,7 @@
 
 use super::{Folder, Found, Original, unique};
 use crate::checkpoint::files::is_spilled;
+use crate::checkpoint::store::is_name;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::state::{SpillCopies, SpillDir};
 use crate::sync::{Mutex, lock};
@@ -325,7 +326,12 @@ impl Objects {
                     _ => return Err(refused),
                 }
                 if tokio::time::Instant::now() + pause > until {
-                    return Err(refused);
+                    // An answer that did not come may have been lost, too.
+                    return match get(&*store, &key).await {
+                        Ok(there) if there == bytes => Ok(()),
+                        // Not `AlreadyExists`: an earlier try may still be on its way.
+                        _ => Err(Cause::Generic { store: "put", source: Box::new(refused) }),
+                    };
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSES.1);
@@ -368,8 +374,12 @@ impl Objects {
         match length {
             0..=WHOLE => _ = content.read_to_end(&mut bytes)?,
             _ => {
-                let made = unique("", 12);
-                self.put_segments(&self.content_of(name, &made), 0, content)?;
+                let made = unique("", 12)?;
+                if let Err(error) = self.put_segments(&self.content_of(name, &made), 0, content) {
+                    // What is left is removed when the job ends well, or begins again.
+                    let _ = self.remove_content(name, &made);
+                    return Err(error);
+                }
                 bytes.extend_from_slice(format!("{ELSEWHERE}{made} {length}").as_bytes());
                 token = Some(made);
             }
@@ -384,7 +394,6 @@ impl Objects {
             Err(error) => error.kind() == io::ErrorKind::AlreadyExists,
         };
         if let Some(token) = token.filter(|_| is_not_ours) {
-            // What is left is removed when the job begins again.
             let _ = self.remove_content(name, &token);
         }
         created
@@ -570,7 +579,10 @@ impl Folder for Objects {
         };
         // First: it counts no more then.
         self.delete([key])?;
-        token.map_or(Ok(()), |token| self.remove_content(name, &token))
+        if let Some(token) = token {
+            let _ = self.remove_content(name, &token);
+        }
+        Ok(())
     }
 
     /// A content stays where it is, and is then that of no name.
@@ -587,10 +599,14 @@ impl Folder for Objects {
             |key: &Key| key.filename().is_some_and(|name| name.starts_with(super::TEMPORARY));
         // As of a directory, one that cannot be removed does no harm.
         let _ = self.delete(objects.into_iter().map(|(key, _)| key).filter(is_temporary));
-        for name in folders.iter().filter_map(|folder| folder.strip_suffix(CONTENT)) {
+        // Another job may have a prefix below this one, of whatever name.
+        let names = folders.iter().filter_map(|folder| folder.strip_suffix(CONTENT));
+        for name in names.filter(|name| is_name(name)) {
             let own = self.token_in(name)?;
             for token in self.tokens(name)?.iter().filter(|token| own.as_ref() != Some(*token)) {
-                let _ = self.remove_content(name, token);
+                if self.remove_content(name, token).is_err() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -643,13 +659,19 @@ impl Folder for Objects {
         Ok(Original { bytes: Box::new(file), modified: None })
     }
 
-    fn copy_in(&self, name: &str, mut original: Original) -> io::Result<()> {
+    fn copy_in(
+        &self,
+        name: &str,
+        mut original: Original,
+        is_due: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool> {
         if is_spilled(name) {
-            return self.put_segments(&self.key(name), 0, &mut original.bytes).map(drop);
+            self.put_segments(&self.key(name), 0, &mut original.bytes)?;
+            return Ok(true);
         }
         let mut bytes = Vec::new();
         original.bytes.read_to_end(&mut bytes)?;
-        self.create(name, &[&bytes], &mut || true).map(drop)
+        self.create(name, &[&bytes], is_due)
     }
 
     fn sync(&self) {}

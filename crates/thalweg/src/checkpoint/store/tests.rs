@@ -164,6 +164,43 @@ fn a_run_that_is_superseded_writes_no_checkpoint() {
     });
 }
 
+/// As where there are no locks, and another run begins between two looks of the first one.
+#[test]
+fn a_run_that_is_superseded_removes_nothing_and_publishes_nothing() {
+    of_each_kind(|folder| {
+        let run = || Store {
+            mark: Some(Mark::next(&**folder).unwrap()),
+            ..Store::of(folder, None, BTreeMap::new())
+        };
+        let numbers = || Store::numbers(&**folder).unwrap();
+        let first = run();
+        first.may_publish().unwrap();
+        (1..3).for_each(|number| first.write(number, &snapshot(number), Vec::new()).unwrap());
+        let second = run();
+        first.keep(0, u64::MAX).unwrap();
+        first.clear().unwrap();
+        assert_eq!(numbers(), [1, 2]);
+        assert_eq!(first.may_publish().unwrap_err().kind(), ErrorKind::Config);
+        second.may_publish().unwrap();
+        second.write(3, &snapshot(3), Vec::new()).unwrap();
+        // Of a run that has not seen the last.
+        second.keep(0, 2).unwrap();
+        assert_eq!(numbers(), [3]);
+    });
+}
+
+#[test]
+fn nothing_is_published_where_it_is_not_known_whether_another_run_has_begun() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = make(&dir.path().join("a"), dir.path()).unwrap();
+    let mark = Some(Mark::next(&*folder).unwrap());
+    let run = Store { mark, ..Store::of(&folder, None, BTreeMap::new()) };
+    run.may_publish().unwrap();
+    std::fs::remove_dir_all(dir.path().join("a")).unwrap();
+    assert!(run.superseded().is_none());
+    assert_eq!(run.may_publish().unwrap_err().kind(), ErrorKind::Io);
+}
+
 /// As [`snapshot`], with files of spilled records.
 fn referring(number: u64, files: &[(&str, u64)]) -> Snapshot {
     let id = StateId { operator: "sorted".to_owned(), name: "value".to_owned() };

@@ -178,8 +178,8 @@ fn golden_bytes() {
     let map = [(1_u16, true), (256, false)];
     golden(HashMap::from(map), "{u16: bool}", &[2, 0, 1, 0, 1, 0, 1]);
     golden(BTreeMap::from(map), "{u16: bool}", &[2, 0, 1, 0, 1, 0, 1]);
-    golden(HashSet::from([2_u8, 1]), "[u8]", &[2, 1, 2]);
-    golden(BTreeSet::from([2_u8, 1]), "[u8]", &[2, 1, 2]);
+    golden(HashSet::from([2_u8, 1]), "{u8}", &[2, 1, 2]);
+    golden(BTreeSet::from([2_u8, 1]), "{u8}", &[2, 1, 2]);
 }
 
 #[test]

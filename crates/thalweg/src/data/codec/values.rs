@@ -644,7 +644,7 @@ macro_rules! sets {
             }
 
             fn schema() -> Schema {
-                Schema::List(Box::new(T::schema()))
+                Schema::Set(Box::new(T::schema()))
             }
 
             fn heap_size(&$self) -> usize {

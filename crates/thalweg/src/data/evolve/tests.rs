@@ -3,7 +3,7 @@
 use super::*;
 use crate::Data;
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 
 fn encoded<T: Data>(value: &T) -> Vec<u8> {
@@ -212,6 +212,184 @@ fn what_would_lose_something_is_refused_with_its_place() {
     refused::<Lacking, later::Other>("was a `Lacking`, and is a `Other`");
     let changes = ["the value is a `Renamed`, formerly `Lacking`"];
     becomes(Lacking { other: 3 }, later::Renamed { other: 3 }, &changes);
+}
+
+#[test]
+fn aliases_that_compete_are_refused() {
+    #[derive(Data)]
+    struct Totals {
+        total: u64,
+        cents: u64,
+    }
+    mod onto_another {
+        #[derive(crate::Data)]
+        pub struct Totals {
+            #[data(alias = "cents")]
+            pub total: u64,
+        }
+    }
+    mod chain {
+        #[derive(crate::Data)]
+        pub struct Totals {
+            #[data(alias = "total")]
+            pub cents: u64,
+            #[data(alias = "cents", default)]
+            pub all: u64,
+        }
+    }
+    mod again {
+        #[derive(crate::Data)]
+        pub struct Totals {
+            #[data(alias = "total", default)]
+            pub sum: u64,
+            pub total: u64,
+        }
+    }
+    mod both {
+        #[derive(crate::Data)]
+        pub struct Totals {
+            #[data(alias = "total", alias = "cents")]
+            pub all: u64,
+        }
+    }
+    refused::<Totals, onto_another::Totals>("had both `cents` and `total`");
+    refused::<Totals, chain::Totals>("had both `total` and `cents`");
+    refused::<Totals, again::Totals>("has both `total` and `sum` with the alias `total`");
+    refused::<Totals, both::Totals>("had both `total` and `cents`");
+}
+
+#[test]
+fn maps_and_sets_are_in_the_order_of_their_new_encodings() {
+    mod first {
+        #[derive(crate::Data, PartialEq, Eq, Hash)]
+        pub struct Host {
+            pub name: String,
+            pub port: u16,
+        }
+        #[derive(crate::Data, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            One,
+            Other(u8),
+        }
+    }
+    mod later {
+        #[derive(crate::Data, PartialEq, Eq, Hash, Debug)]
+        pub struct Host {
+            pub port: u16,
+            pub name: String,
+        }
+        #[derive(crate::Data, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Kind {
+            Other(u8),
+            One,
+        }
+        #[derive(crate::Data, PartialEq, Eq, Hash, Debug)]
+        pub struct Less {
+            pub port: u16,
+        }
+    }
+    let pairs = || (0..50_u16).map(|n| (format!("{}", n * 19 % 50), 1000 - n * 13));
+    let old: HashMap<_, _> =
+        pairs().map(|(name, port)| (first::Host { name, port }, port)).collect();
+    let new: HashMap<_, _> =
+        pairs().map(|(name, port)| (later::Host { port, name }, u32::from(port))).collect();
+    let changes = ["`Host` has its fields in another order", "the value becomes a u32, from u16"];
+    becomes(old, new, &changes);
+    let old = BTreeSet::from([first::Kind::One, first::Kind::Other(0), first::Kind::Other(7)]);
+    let new = BTreeSet::from([later::Kind::One, later::Kind::Other(0), later::Kind::Other(7)]);
+    assert_eq!(migrated::<_, BTreeSet<later::Kind>>(&old).0, new);
+    // Two hosts may have one port.
+    let less = Schema::Set(Box::new(later::Less::schema().replaced(&|_| None)));
+    let Schema::Struct { fields, .. } = later::Less::schema() else { panic!("it is a struct") };
+    let named = Schema::Struct { name: "Host".to_owned(), fields, evolution: Evolution::default() };
+    let error =
+        Migration::find(&HashSet::<first::Host>::schema(), &Schema::Set(Box::new(named)), false);
+    assert!(error.unwrap_err().contains("could become one"));
+    assert!(Migration::find(&HashSet::<first::Host>::schema(), &less, false).is_err());
+}
+
+#[test]
+fn values_may_be_as_deep_as_they_are_decoded() {
+    #[derive(Data, Debug, PartialEq)]
+    enum Chain {
+        End,
+        Link { value: (u8, Option<u8>), next: Box<Chain> },
+    }
+    let deep = |depth: u8| {
+        (0..depth).fold(Chain::End, |next, at| Chain::Link {
+            value: (at, Some(at)),
+            next: Box::new(next),
+        })
+    };
+    becomes(deep(250), deep(250), &[]);
+    let bytes = encoded(&deep(255));
+    let is_decoded = Chain::decode(&mut &*bytes).is_ok();
+    let same = Migration::find(&Chain::schema(), &Chain::schema(), false).unwrap();
+    assert!(!is_decoded || same.apply(&mut &*bytes, &mut Vec::new()).is_ok());
+    // Showing them needs more of the stack, and has a limit of its own.
+    assert!(crate::data::to_json(&Chain::schema(), &mut &*bytes).is_err());
+    assert!(crate::data::to_json(&Chain::schema(), &mut &*encoded(&deep(60))).is_ok());
+}
+
+#[test]
+fn recursive_types_are_dropped_renamed_and_made_optional() {
+    mod later {
+        #[derive(crate::Data, Debug, PartialEq)]
+        #[data(alias = "Tree")]
+        pub struct Leaf {
+            pub value: u16,
+        }
+        #[derive(crate::Data, Debug, PartialEq)]
+        pub struct Pair {
+            pub left: Option<Box<Pair>>,
+            pub right: Vec<Pair>,
+        }
+    }
+    #[derive(Data)]
+    struct Pair {
+        left: Vec<Pair>,
+        right: Vec<Pair>,
+    }
+    let leaf = |value| old::Tree { value, children: vec![] };
+    let tree = old::Tree { value: 1, children: vec![leaf(2), leaf(3)] };
+    let changes = ["the value is a `Leaf`, formerly `Tree`", "`Leaf.children` is dropped"];
+    becomes(tree, later::Leaf { value: 1 }, &changes);
+    refused::<Pair, later::Pair>("`Pair.left` was");
+}
+
+#[test]
+fn defaults_are_expressions_of_any_kind() {
+    mod later {
+        #[derive(crate::Data, Debug, PartialEq)]
+        pub struct Settings {
+            pub size: u8,
+            #[data(default = 60 * 60)]
+            pub seconds: u64,
+            #[data(default = u64::from(3_u8) as usize)]
+            pub count: usize,
+            #[data(default = 1 == 1)]
+            pub on: bool,
+        }
+    }
+    #[derive(Data)]
+    struct Settings {
+        size: u8,
+    }
+    let new = later::Settings { size: 7, seconds: 3600, count: 3, on: true };
+    assert_eq!(migrated::<_, later::Settings>(&Settings { size: 7 }).0, new);
+}
+
+#[test]
+fn lists_without_bytes_are_bounded() {
+    #[derive(Data)]
+    struct Nothing {}
+    let schema = Vec::<Nothing>::schema();
+    let mut bytes = Vec::new();
+    crate::data::derive_support::write_varint(1 << 60, &mut bytes);
+    let same = Migration::find(&schema, &schema, false).unwrap();
+    assert!(same.apply(&mut &*bytes, &mut Vec::new()).is_err());
+    let shown = crate::data::to_json(&schema, &mut &*bytes).unwrap();
+    assert_eq!(shown, "1152921504606846976 elements without bytes");
 }
 
 #[test]

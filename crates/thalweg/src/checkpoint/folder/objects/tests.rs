@@ -54,11 +54,17 @@ fn a_large_content_is_put_before_its_name() {
     let again = objects.create(name, &pieces, &mut || true).unwrap_err();
     assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
     objects.put_segments(&objects.content_of(name, "other"), 0, &mut &*large).unwrap();
-    objects.put_segments(&objects.content_of("gone", "other"), 0, &mut &*large).unwrap();
+    objects.put_segments(&objects.content_of("part-gone.state", "other"), 0, &mut &*large).unwrap();
     objects.put(objects.key(".checkpointabc"), Vec::new()).wait().unwrap();
     assert_eq!(keys(&objects).len(), 11);
     objects.tidy().unwrap();
     assert_eq!(keys(&objects), all);
+    // Of another job, whose prefix is below this one.
+    let other = objects.content_of("other job", "spilled-a-0.records");
+    objects.put_segments(&other, 0, &mut &b"a"[..]).unwrap();
+    objects.tidy().unwrap();
+    assert_eq!(keys(&objects).len(), 5);
+    objects.remove_content("other job", "spilled-a-0.records").unwrap();
 
     // What is torn is read as far as it is there.
     objects.delete([Key::from(format!("a/b/{}", all[2]))]).unwrap();
