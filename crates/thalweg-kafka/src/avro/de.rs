@@ -3,13 +3,14 @@
 
 use super::decimal;
 use super::fault::Fault;
-use super::plan::{Branch, Fields, Node, Number, Plan};
+use super::plan::{Branch, Fields, Label, Node, Number, Plan};
 use super::schema::{Id, MAX_DEPTH, short};
 use serde::de::value::{BorrowedBytesDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use std::fmt::Write as _;
 
-/// How many values without bytes a list may have: their number is all there is of them.
+/// How many values without bytes may be in the lists and the records without bytes of what is decoded: their number is all
+/// there is of them.
 const MAX_EMPTY: u64 = 1 << 20;
 /// The most for which memory is reserved in advance.
 const MAX_RESERVED: u64 = 4096;
@@ -19,7 +20,7 @@ pub(super) fn decode<'de, T: de::Deserialize<'de>>(
     plan: &Plan,
     bytes: &'de [u8],
 ) -> Result<T, Fault> {
-    let mut input = Input { rest: bytes, record: Some(bytes), depth: 0 };
+    let mut input = Input { rest: bytes, record: Some(bytes), depth: 0, empty: 0 };
     let value = T::deserialize(Decoder { plan, input: &mut input, node: plan.root, label: None })?;
     match input.rest.len() {
         0 => Ok(value),
@@ -32,6 +33,8 @@ struct Input<'de, 'p> {
     rest: &'p [u8],
     record: Option<&'de [u8]>,
     depth: usize,
+    /// How many values without bytes there have been.
+    empty: u64,
 }
 
 /// Bytes of a record, or of a default.
@@ -125,13 +128,28 @@ impl<'de, 'p> Input<'de, 'p> {
         }
     }
 
+    /// Counts values that take no bytes, which the record's length does not limit.
+    fn count_empty(&mut self, count: u64) -> Result<(), Fault> {
+        self.empty = self.empty.saturating_add(count);
+        match self.empty > MAX_EMPTY {
+            true => Err(Fault::new(format!(
+                "it is too large: more than {MAX_EMPTY} of its values take no bytes"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     fn index<T>(&mut self, all: &[T]) -> Result<usize, Fault> {
         let index = self.long()?;
         let known = usize::try_from(index).ok().filter(|index| *index < all.len());
         known.ok_or_else(|| Fault::new(format!("there is no number {index} of {}", all.len())))
     }
 
+    /// As deep as what is decoded, for which unions do not count either.
     fn skip(&mut self, plan: &Plan, id: Id) -> Result<(), Fault> {
+        if plan.is_empty(id) {
+            return Ok(());
+        }
         match plan.get(id) {
             Node::Null => Ok(()),
             Node::Boolean => self.boolean().map(drop),
@@ -156,10 +174,7 @@ impl<'de, 'p> Input<'de, 'p> {
             }
             Node::Union(branches) => {
                 let index = self.index(branches)?;
-                self.enter()?;
-                self.skip(plan, branches[index].node)?;
-                self.depth -= 1;
-                Ok(())
+                self.skip(plan, branches[index].node)
             }
             Node::Chosen(branch) => self.skip(plan, branch.node),
             Node::Misfit(what) => Err(Fault::new(what)),
@@ -200,13 +215,12 @@ struct Blocks {
     is_over: bool,
     /// Whether items take bytes, so that there cannot be more of them than bytes.
     has_bytes: bool,
-    total: u64,
 }
 
 impl Blocks {
     fn new(plan: &Plan, items: Id, has_keys: bool) -> Self {
-        let has_bytes = has_keys || !plan.is_empty(items, 0);
-        Self { left: 0, is_over: false, has_bytes, total: 0 }
+        let has_bytes = has_keys || !plan.is_empty(items);
+        Self { left: 0, is_over: false, has_bytes }
     }
 
     /// Begins a block: its number of items, and of bytes if it says so.
@@ -221,9 +235,9 @@ impl Blocks {
         }
         let bytes = if count < 0 { Some(input.length()?) } else { None };
         self.left = count.unsigned_abs();
-        self.total = self.total.saturating_add(self.left);
-        let most = if self.has_bytes { input.rest.len() as u64 } else { MAX_EMPTY };
-        if self.left > most || (!self.has_bytes && self.total > MAX_EMPTY) {
+        if !self.has_bytes {
+            input.count_empty(self.left)?;
+        } else if self.left > input.rest.len() as u64 {
             return Err(Fault::new(format!("a block of {} items is too large", self.left)));
         }
         Ok(Some((self.left, bytes)))
@@ -252,7 +266,7 @@ struct Decoder<'a, 'de, 'p> {
     input: &'a mut Input<'de, 'p>,
     node: Id,
     /// What the branch of the union is called that it is in.
-    label: Option<&'a str>,
+    label: Option<&'a Label>,
 }
 
 impl<'a, 'de, 'p> Decoder<'a, 'de, 'p> {
@@ -266,7 +280,7 @@ impl<'a, 'de, 'p> Decoder<'a, 'de, 'p> {
                 node => return Ok(node),
             };
             self.node = *node;
-            self.label = label.as_deref();
+            self.label = label.as_ref();
         }
     }
 
@@ -317,9 +331,11 @@ impl<'a, 'de, 'p> Decoder<'a, 'de, 'p> {
         match self.settle()? {
             Node::Decimal(size, 0) => {
                 let value = self.unscaled(*size)?;
-                match i64::try_from(value) {
-                    Ok(value) => visitor.visit_i64(value),
-                    Err(_) => visitor.visit_i128(value),
+                // A `u64` takes no `i128` of serde's.
+                match (i64::try_from(value), u64::try_from(value)) {
+                    (Ok(value), _) => visitor.visit_i64(value),
+                    (_, Ok(value)) => visitor.visit_u64(value),
+                    _ => visitor.visit_i128(value),
                 }
             }
             _ => self.deserialize_any(visitor),
@@ -345,6 +361,24 @@ impl<'a, 'de, 'p> Decoder<'a, 'de, 'p> {
             Node::Uuid => self.raw(Some(16)).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// The variant that text or a symbol is the name of. It remains to be read.
+    fn said(&mut self, node: &'a Node, variants: &'static [&'static str]) -> Option<&'static str> {
+        let rest = self.input.rest;
+        let find = |said: &[u8]| variants.iter().copied().find(|of| of.as_bytes() == said);
+        let found = match node {
+            Node::Enum(symbols) => {
+                self.symbol(symbols).ok().and_then(|symbol| find(symbol.as_bytes()))
+            }
+            Node::Text => match self.raw(None) {
+                Ok(Part::Record(bytes) | Part::Default(bytes)) => find(bytes),
+                Err(_) => None,
+            },
+            _ => None,
+        };
+        self.input.rest = rest;
+        found
     }
 
     fn symbol(&mut self, symbols: &'a [Result<String, String>]) -> Result<&'a str, Fault> {
@@ -397,6 +431,9 @@ impl<'de> Deserializer<'de> for Decoder<'_, 'de, '_> {
             Node::Record(fields) => {
                 let mut reading = Reading { plan: self.plan, input: self.input, fields, next: 0 };
                 reading.input.enter()?;
+                if reading.plan.is_empty(self.node) {
+                    reading.input.count_empty(fields.written.len() as u64)?;
+                }
                 let value = visitor.visit_map(&mut reading)?;
                 let seen = reading.next.min(fields.written.len());
                 for (_, field) in &fields.written[seen..] {
@@ -472,8 +509,14 @@ impl<'de> Deserializer<'de> for Decoder<'_, 'de, '_> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let node = self.settle()?;
-        if let Some(variant) = self.label.and_then(|label| variant_of(label, variants)) {
-            return visitor.visit_enum(Variant { variant, content: self });
+        if let Some(label) = self.label
+            && let Some(variant) = variant_of(&label.name, variants)
+        {
+            let other = self.said(node, variants).filter(|said| *said != variant);
+            let is_text = matches!(node, Node::Text);
+            if !other.is_some_and(|said| names_variant(said, is_text, label, variants)) {
+                return visitor.visit_enum(Variant { variant, other, content: self });
+            }
         }
         match node {
             Node::Enum(symbols) => {
@@ -486,8 +529,8 @@ impl<'de> Deserializer<'de> for Decoder<'_, 'de, '_> {
                 }
             },
             _ => match self.label {
-                Some(label) => {
-                    let what = format!("the union has a {label}, of which there is no variant");
+                Some(Label { name, .. }) => {
+                    let what = format!("the union has a {name}, of which there is no variant");
                     Err(Fault::new(what))
                 }
                 None => Err(Fault::new("a Rust enum is read of enums, text and unions alone")),
@@ -582,6 +625,27 @@ fn variant_of(label: &str, variants: &'static [&'static str]) -> Option<&'static
     find(&|variant| variant == label)
         .or_else(|| find(&|variant| variant == short(label)))
         .or_else(|| find(&|variant| variant.eq_ignore_ascii_case(short(label))))
+}
+
+/// Whether text or a symbol in a union is a variant without content, though the branch is called like another one. The
+/// two cannot be told apart by the Rust type: in a union of one branch besides null, an enum is what is written there; in
+/// one of several branches, it is the union itself if it has a variant for each of them, or one that is called exactly like
+/// the branch.
+fn names_variant(
+    said: &str,
+    is_text: bool,
+    label: &Label,
+    variants: &'static [&'static str],
+) -> bool {
+    let mut others = label.among.iter().filter(|name| *name != "null");
+    let count = others.clone().count();
+    if count == 1 {
+        // The variant of null is written as null, not as text.
+        let has_null = count < label.among.len();
+        return !(is_text && has_null && said.eq_ignore_ascii_case("null"));
+    }
+    let is_exact = variants.contains(&label.name.as_str());
+    !is_exact && !others.all(|name| variant_of(name, variants).is_some())
 }
 
 /// An array or a map.
@@ -679,7 +743,8 @@ impl<'de> de::MapAccess<'de> for &mut Reading<'_, 'de, '_> {
             return seed.deserialize(decoder).map_err(|fault| within(fault, name.as_deref()));
         }
         let (name, node, bytes) = &added[at - written.len()];
-        let mut input = Input { rest: bytes, record: None, depth: self.input.depth };
+        let mut input =
+            Input { rest: bytes, record: None, depth: self.input.depth, empty: self.input.empty };
         let decoder = Decoder { plan, input: &mut input, node: *node, label: None };
         seed.deserialize(decoder).map_err(|fault| within(fault, Some(name)))
     }
@@ -696,12 +761,20 @@ fn within(fault: Fault, field: Option<&str>) -> Fault {
 /// A branch of a union, as a variant of a Rust enum.
 struct Variant<'a, 'de, 'p> {
     variant: &'static str,
+    /// Another variant, whose name is what is written in the branch.
+    other: Option<&'static str>,
     content: Decoder<'a, 'de, 'p>,
+}
+
+/// What is in the branch.
+struct Content<'a, 'de, 'p> {
+    decoder: Decoder<'a, 'de, 'p>,
+    other: Option<&'static str>,
 }
 
 impl<'a, 'de, 'p> de::EnumAccess<'de> for Variant<'a, 'de, 'p> {
     type Error = Fault;
-    type Variant = Decoder<'a, 'de, 'p>;
+    type Variant = Content<'a, 'de, 'p>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(
         self,
@@ -709,23 +782,28 @@ impl<'a, 'de, 'p> de::EnumAccess<'de> for Variant<'a, 'de, 'p> {
     ) -> Result<(V::Value, Self::Variant), Fault> {
         let variant = seed.deserialize(StrDeserializer::<Fault>::new(self.variant))?;
         // What is in the branch is no branch any more.
-        Ok((variant, Decoder { label: None, ..self.content }))
+        let decoder = Decoder { label: None, ..self.content };
+        Ok((variant, Content { decoder, other: self.other }))
     }
 }
 
-impl<'de> de::VariantAccess<'de> for Decoder<'_, 'de, '_> {
+impl<'de> de::VariantAccess<'de> for Content<'_, 'de, '_> {
     type Error = Fault;
 
     fn unit_variant(self) -> Result<(), Fault> {
-        self.input.skip(self.plan, self.node)
+        if let Some(other) = self.other {
+            let what = format!("`{other}` may be a variant, or text in a branch of the union");
+            return Err(Fault::new(what));
+        }
+        self.decoder.input.skip(self.decoder.plan, self.decoder.node)
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
-        seed.deserialize(self)
+        seed.deserialize(self.decoder)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
-        self.deserialize_seq(visitor)
+        self.decoder.deserialize_seq(visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -733,6 +811,6 @@ impl<'de> de::VariantAccess<'de> for Decoder<'_, 'de, '_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        self.deserialize_any(visitor)
+        self.decoder.deserialize_any(visitor)
     }
 }

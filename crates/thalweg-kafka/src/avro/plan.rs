@@ -5,11 +5,14 @@
 use super::fault::Fault;
 use super::schema::{Enum, Field, FixedKind, Id, Record, Schema, Type, short};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Steps by which bytes of a writer's schema are read.
 #[derive(Debug)]
 pub(super) struct Plan {
     nodes: Vec<Node>,
+    /// Whether values of each node take no bytes.
+    empty: Vec<bool>,
     pub(super) root: Id,
 }
 
@@ -49,8 +52,16 @@ pub(super) enum Number {
 #[derive(Debug)]
 pub(super) struct Branch {
     /// What it is called, unless the reader has no union.
-    pub(super) label: Option<String>,
+    pub(super) label: Option<Label>,
     pub(super) node: Id,
+}
+
+/// What a branch is called.
+#[derive(Clone, Debug)]
+pub(super) struct Label {
+    pub(super) name: String,
+    /// The names of all branches of the union.
+    pub(super) among: Arc<[String]>,
 }
 
 #[derive(Debug)]
@@ -66,15 +77,15 @@ impl Plan {
     pub(super) fn of(writer: &Schema) -> Self {
         let mut resolver = Resolver::new(writer, writer);
         let root = resolver.node(writer.root, None);
-        Self { nodes: resolver.nodes, root }
+        resolver.plan(root)
     }
 
     /// A plan of what was written with `writer` and is read as `reader`.
     pub(super) fn between(writer: &Schema, reader: &Schema) -> Result<Self, Fault> {
         let mut resolver = Resolver::new(writer, reader);
         let root = resolver.node(writer.root, Some(reader.root));
-        let plan = Self { nodes: resolver.nodes, root };
-        match plan.misfit(root, &mut Vec::new()) {
+        let plan = resolver.plan(root);
+        match plan.misfit() {
             Some(fault) => Err(fault),
             None => Ok(plan),
         }
@@ -85,38 +96,86 @@ impl Plan {
     }
 
     /// Whether values take no bytes, as those of null do.
-    pub(super) fn is_empty(&self, id: Id, depth: usize) -> bool {
-        match self.get(id) {
-            Node::Null | Node::Fixed(0) | Node::Decimal(Some(0), _) => true,
-            Node::Chosen(branch) => self.is_empty(branch.node, depth),
-            Node::Record(fields) => {
-                // A record that contains itself without a union in between has no values.
-                let mut written = fields.written.iter();
-                depth > 8 || written.all(|(_, id)| self.is_empty(*id, depth + 1))
-            }
-            _ => false,
-        }
+    #[inline]
+    pub(super) fn is_empty(&self, id: Id) -> bool {
+        self.empty[id]
     }
 
     /// Something that no value can do without. The branch of a union may be absent from all values.
-    fn misfit(&self, id: Id, seen: &mut Vec<Id>) -> Option<Fault> {
-        if seen.contains(&id) {
-            return None;
+    fn misfit(&self) -> Option<Fault> {
+        // Nodes with the place of the one that they are in, and their field there. Schemas may be nested as deeply as they
+        // have names, so that this does not call itself.
+        let mut path: Vec<(usize, Option<&str>)> = Vec::new();
+        let mut seen = vec![false; self.nodes.len()];
+        let mut left = vec![(self.root, 0, None)];
+        while let Some((id, parent, field)) = left.pop() {
+            if std::mem::replace(&mut seen[id], true) {
+                continue;
+            }
+            let at = path.len();
+            path.push((parent, field));
+            match self.get(id) {
+                Node::Misfit(what) => {
+                    let mut fault = Fault::new(what);
+                    let mut at = at;
+                    loop {
+                        let (parent, field) = path[at];
+                        if let Some(field) = field {
+                            fault = fault.within(field);
+                        }
+                        if at == 0 {
+                            return Some(fault);
+                        }
+                        at = parent;
+                    }
+                }
+                Node::Array(items) | Node::Map(items) => left.push((*items, at, None)),
+                Node::Record(fields) => {
+                    let fields = fields.written.iter().rev();
+                    left.extend(fields.map(|(name, id)| (*id, at, name.as_deref())));
+                }
+                _ => {}
+            }
         }
-        seen.push(id);
-        match self.get(id) {
-            Node::Misfit(what) => Some(Fault::new(what)),
-            Node::Array(items) | Node::Map(items) => self.misfit(*items, seen),
-            Node::Record(fields) => fields.written.iter().find_map(|(name, id)| {
-                let fault = self.misfit(*id, seen)?;
-                Some(match name {
-                    Some(name) => fault.within(name),
-                    None => fault,
-                })
-            }),
-            _ => None,
+        None
+    }
+}
+
+/// Which nodes take no bytes: each is looked at once, as what is in it has been settled. A record that contains itself
+/// without a union in between has no values, and is none of them.
+fn empty(nodes: &[Node]) -> Vec<bool> {
+    let mut empty = vec![false; nodes.len()];
+    // The parts of each that are not known to be empty, and what each is a part of.
+    let mut unsettled = vec![0_usize; nodes.len()];
+    let mut wholes = vec![Vec::new(); nodes.len()];
+    let mut found = Vec::new();
+    for (id, node) in nodes.iter().enumerate() {
+        match node {
+            Node::Null | Node::Fixed(0) | Node::Decimal(Some(0), _) => found.push(id),
+            Node::Chosen(branch) => {
+                unsettled[id] = 1;
+                wholes[branch.node].push(id);
+            }
+            Node::Record(fields) => {
+                unsettled[id] = fields.written.len();
+                fields.written.iter().for_each(|(_, part)| wholes[*part].push(id));
+                if fields.written.is_empty() {
+                    found.push(id);
+                }
+            }
+            _ => {}
         }
     }
+    while let Some(id) = found.pop() {
+        empty[id] = true;
+        for whole in &wholes[id] {
+            unsettled[*whole] -= 1;
+            if unsettled[*whole] == 0 {
+                found.push(*whole);
+            }
+        }
+    }
+    empty
 }
 
 struct Resolver<'a> {
@@ -124,16 +183,35 @@ struct Resolver<'a> {
     reader: &'a Schema,
     nodes: Vec<Node>,
     /// Nodes by the writer's type and the reader's, and by whether the former is of the reader's schema: defaults.
-    known: HashMap<(Id, Option<Id>, bool), Id>,
+    known: HashMap<Pair, Id>,
+    /// Nodes that have a place and are not made yet. Names nest schemas without a limit, so that nodes wait here in place of
+    /// being made within each other.
+    waiting: Vec<(Id, Pair)>,
     /// Whether types of the writer are looked up in the reader's schema.
     in_default: bool,
 }
 
+type Pair = (Id, Option<Id>, bool);
+
 impl<'a> Resolver<'a> {
     fn new(writer: &'a Schema, reader: &'a Schema) -> Self {
-        Self { writer, reader, nodes: Vec::new(), known: HashMap::new(), in_default: false }
+        let (nodes, known, waiting) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { writer, reader, nodes, known, waiting, in_default: false }
     }
 
+    /// Makes all nodes.
+    fn plan(mut self, root: Id) -> Plan {
+        while let Some((id, (from, to, in_default))) = self.waiting.pop() {
+            self.in_default = in_default;
+            self.nodes[id] = match to {
+                Some(to) => self.between(from, to),
+                None => self.alone(from),
+            };
+        }
+        Plan { empty: empty(&self.nodes), nodes: self.nodes, root }
+    }
+
+    /// The place of a node.
     fn node(&mut self, from: Id, to: Option<Id>) -> Id {
         let pair = (from, to, self.in_default);
         if let Some(known) = self.known.get(&pair) {
@@ -142,11 +220,7 @@ impl<'a> Resolver<'a> {
         let id = self.nodes.len();
         self.nodes.push(Node::Null);
         self.known.insert(pair, id);
-        let made = match to {
-            Some(to) => self.between(from, to),
-            None => self.alone(from),
-        };
-        self.nodes[id] = made;
+        self.waiting.push((id, pair));
         id
     }
 
@@ -176,8 +250,10 @@ impl<'a> Resolver<'a> {
             Type::Array(items) => Node::Array(self.node(*items, None)),
             Type::Map(items) => Node::Map(self.node(*items, None)),
             Type::Union(branches) => {
+                let among = labels(schema, branches);
                 let branch = |id: &Id| {
-                    let label = Some(schema.label(*id).to_owned());
+                    let name = schema.label(*id).to_owned();
+                    let label = Some(Label { name, among: Arc::clone(&among) });
                     Branch { label, node: self.node(*id, None) }
                 };
                 Node::Union(branches.iter().map(branch).collect())
@@ -193,30 +269,24 @@ impl<'a> Resolver<'a> {
     fn between(&mut self, from: Id, to: Id) -> Node {
         let (writer, reader) = (self.writer, self.reader);
         if let Type::Union(branches) = writer.get(from) {
-            let in_union = matches!(reader.get(to), Type::Union(_));
-            let branch = |id: &Id| {
-                let node = self.node(*id, Some(to));
-                match (in_union, &self.nodes[node]) {
-                    (true, Node::Chosen(Branch { label, node })) => {
-                        Branch { label: label.clone(), node: *node }
-                    }
-                    _ => Branch { label: None, node },
+            let Type::Union(read) = reader.get(to) else {
+                let branch = |id: &Id| Branch { label: None, node: self.node(*id, Some(to)) };
+                return Node::Union(branches.iter().map(branch).collect());
+            };
+            let among = labels(reader, read);
+            let branch = |id: &Id| match self.choose(*id, read, &among) {
+                Some(branch) => branch,
+                None => {
+                    let misfit = self.refuse(*id, to);
+                    self.nodes.push(misfit);
+                    Branch { label: None, node: self.nodes.len() - 1 }
                 }
             };
             return Node::Union(branches.iter().map(branch).collect());
         }
         if let Type::Union(branches) = reader.get(to) {
-            let levels = [Likeness::Same, Likeness::Named, Likeness::Promoted];
-            let find = |level| {
-                branches.iter().find(|id| alike((writer, from), (reader, **id)) == Some(level))
-            };
-            return match levels.into_iter().find_map(find) {
-                Some(id) => {
-                    let label = Some(reader.label(*id).to_owned());
-                    Node::Chosen(Branch { label, node: self.node(from, Some(*id)) })
-                }
-                None => self.refuse(from, to),
-            };
+            let chosen = self.choose(from, branches, &labels(reader, branches));
+            return chosen.map_or_else(|| self.refuse(from, to), Node::Chosen);
         }
         if alike((writer, from), (reader, to)).is_none() {
             return self.refuse(from, to);
@@ -247,6 +317,17 @@ impl<'a> Resolver<'a> {
                 _ => self.alone(from),
             },
         }
+    }
+
+    /// The branch of the reader's union that fits best.
+    fn choose(&mut self, from: Id, branches: &[Id], among: &Arc<[String]>) -> Option<Branch> {
+        let (writer, reader) = (self.writer, self.reader);
+        let levels = [Likeness::Same, Likeness::Named, Likeness::Promoted];
+        let find =
+            |level| branches.iter().find(|id| alike((writer, from), (reader, **id)) == Some(level));
+        let id = *levels.into_iter().find_map(find)?;
+        let label = Label { name: reader.label(id).to_owned(), among: Arc::clone(among) };
+        Some(Branch { label: Some(label), node: self.node(from, Some(id)) })
     }
 
     fn refuse(&self, from: Id, to: Id) -> Node {
@@ -292,6 +373,10 @@ impl<'a> Resolver<'a> {
         }
         Node::Record(Fields { written, added })
     }
+}
+
+fn labels(schema: &Schema, branches: &[Id]) -> Arc<[String]> {
+    branches.iter().map(|id| schema.label(*id).to_owned()).collect()
 }
 
 fn symbols(from: &Enum, to: &Enum) -> Node {

@@ -36,6 +36,14 @@ pub(super) enum Type {
     Record(Record),
 }
 
+/// The most digits of a decimal; more than any has. One with more is plain bytes, as other ill-formed ones are.
+const MAX_PRECISION: u64 = 1000;
+
+/// How many bytes and values all defaults of a schema may have, and one of them: defaults that refer to others could be
+/// without end.
+const MAX_DEFAULTS: usize = 1 << 22;
+const MAX_DEFAULT: usize = 1 << 20;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
     pub(super) precision: usize,
@@ -151,12 +159,16 @@ impl Schema {
 
     fn encode_defaults(&mut self) {
         let mut made = Vec::new();
+        let mut left = MAX_DEFAULTS;
         for (id, kind) in self.types.iter().enumerate() {
             let Type::Record(record) = kind else { continue };
             for (index, field) in record.fields.iter().enumerate() {
                 let Some(json) = &field.json else { continue };
                 let mut bytes = Vec::new();
-                let encoded = self.encode_default(field.kind, json, &mut bytes, 0);
+                let most = left.min(MAX_DEFAULT);
+                let mut budget = most;
+                let encoded = self.encode_default(field.kind, json, &mut bytes, &mut budget, 0);
+                left -= most - budget;
                 made.push((id, index, encoded.map(|()| bytes)));
             }
         }
@@ -172,9 +184,20 @@ impl Schema {
         id: Id,
         json: &Value,
         out: &mut Vec<u8>,
+        budget: &mut usize,
         depth: usize,
     ) -> Result<(), String> {
-        let misfit = || format!("the default {json} is no {}", self.label(id));
+        let misfit = || format!("the default {} is no {}", excerpt(json), self.label(id));
+        let size = match json {
+            Value::String(text) => text.len(),
+            Value::Object(values) => values.keys().map(String::len).sum(),
+            _ => 0,
+        };
+        // Eight bytes are the most of any other value.
+        *budget = budget.saturating_sub(8 + size);
+        if *budget == 0 {
+            return Err("the default is too large".to_owned());
+        }
         if depth > MAX_DEPTH {
             return Err("the default is nested too deeply".to_owned());
         }
@@ -208,7 +231,7 @@ impl Schema {
                     write_long(out, values.len() as i64);
                 }
                 for value in values {
-                    self.encode_default(*items, value, out, depth + 1)?;
+                    self.encode_default(*items, value, out, budget, depth + 1)?;
                 }
                 out.push(0);
             }
@@ -218,7 +241,7 @@ impl Schema {
                 }
                 for (key, value) in values {
                     write_bytes(out, key.as_bytes());
-                    self.encode_default(*items, value, out, depth + 1)?;
+                    self.encode_default(*items, value, out, budget, depth + 1)?;
                 }
                 out.push(0);
             }
@@ -226,10 +249,13 @@ impl Schema {
                 let begin = out.len();
                 for (index, branch) in branches.iter().enumerate() {
                     write_long(out, index as i64);
-                    if self.encode_default(*branch, json, out, depth + 1).is_ok() {
+                    if self.encode_default(*branch, json, out, budget, depth + 1).is_ok() {
                         return Ok(());
                     }
                     out.truncate(begin);
+                }
+                if *budget == 0 {
+                    return Err("the default is too large".to_owned());
                 }
                 return Err(misfit());
             }
@@ -237,12 +263,24 @@ impl Schema {
                 for field in &of.fields {
                     let value = values.get(&field.name).or(field.json.as_ref());
                     let value = value.ok_or_else(misfit)?;
-                    self.encode_default(field.kind, value, out, depth + 1)?;
+                    self.encode_default(field.kind, value, out, budget, depth + 1)?;
                 }
             }
             _ => return Err(misfit()),
         }
         Ok(())
+    }
+}
+
+/// A value for an error, where a long one would hide the rest.
+fn excerpt(json: &Value) -> String {
+    match json {
+        Value::Array(values) if !values.is_empty() => format!("of {} items", values.len()),
+        Value::Object(values) if !values.is_empty() => format!("of {} fields", values.len()),
+        Value::String(text) if text.len() > 100 => {
+            format!("\"{}…\"", text.chars().take(100).collect::<String>())
+        }
+        _ => json.to_string(),
     }
 }
 
@@ -383,14 +421,16 @@ impl Parser {
                 let size = part("size")?.as_u64().and_then(|size| usize::try_from(size).ok());
                 let size = size.ok_or_else(|| Fault::new("the `size` of a fixed is no size"))?;
                 let kind = match map.get("logicalType").and_then(Value::as_str) {
-                    Some("decimal") => decimal(map).map_or(FixedKind::Plain, FixedKind::Decimal),
+                    Some("decimal") => {
+                        decimal(map, Some(size)).map_or(FixedKind::Plain, FixedKind::Decimal)
+                    }
                     Some("uuid") if size == 16 => FixedKind::Uuid,
                     _ => FixedKind::Plain,
                 };
                 self.define(&name.clone(), Type::Fixed(name, size, kind))
             }
             "bytes" if map.get("logicalType").and_then(Value::as_str) == Some("decimal") => {
-                Ok(self.add(Type::Bytes(decimal(map))))
+                Ok(self.add(Type::Bytes(decimal(map, None))))
             }
             // Other logical types do not change how a value is encoded.
             _ => self.named(kind, namespace),
@@ -420,12 +460,21 @@ fn texts(json: &Value) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-fn decimal(map: &Map<String, Value>) -> Option<Decimal> {
-    let number = |name: &str| map.get(name).and_then(Value::as_u64);
-    let precision = number("precision")? as usize;
-    let scale = u32::try_from(number("scale").unwrap_or(0)).ok()?;
-    // One that contradicts itself is read as plain bytes, as the specification has it.
-    (precision > 0 && scale as usize <= precision).then_some(Decimal { precision, scale })
+/// The decimal of a definition, in as many bytes if it is a fixed. One that contradicts itself is read as plain bytes, as the
+/// specification has it.
+fn decimal(map: &Map<String, Value>, size: Option<usize>) -> Option<Decimal> {
+    let precision = map.get("precision")?.as_u64()?;
+    let scale = map.get("scale").map_or(Some(0), Value::as_u64)?;
+    let most = match size {
+        // The digits of the largest number of two's complement.
+        Some(size) => {
+            let bits = (size as f64 * 8.0 - 1.0).max(0.0);
+            ((bits * std::f64::consts::LOG10_2) as u64).min(MAX_PRECISION)
+        }
+        None => MAX_PRECISION,
+    };
+    let is_sound = (1..=most).contains(&precision) && scale <= precision;
+    is_sound.then_some(Decimal { precision: precision as usize, scale: scale as u32 })
 }
 
 fn full(name: &str, namespace: &str) -> String {

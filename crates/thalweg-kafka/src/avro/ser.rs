@@ -5,7 +5,7 @@ use super::decimal;
 use super::fault::Fault;
 use super::plan::Plan;
 use super::schema::{
-    Decimal, Field, FixedKind, Id, Record, Schema, Type, short, write_bytes, write_long,
+    Decimal, Field, FixedKind, Id, MAX_DEPTH, Record, Schema, Type, short, write_bytes, write_long,
 };
 use serde::ser::{self, Serialize, Serializer};
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ pub(super) fn encode<T: Serialize + ?Sized>(
     value: &T,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    value.serialize(Encoder { schema, id: schema.root, out })
+    value.serialize(Encoder { schema, id: schema.root, out, depth: 0 })
 }
 
 /// Schemas by which keys of maps, and bytes one by one, become text and numbers.
@@ -107,9 +107,21 @@ struct Encoder<'a> {
     schema: &'a Schema,
     id: Id,
     out: &'a mut Vec<u8>,
+    /// How many lists, maps and records it is in.
+    depth: usize,
 }
 
 impl<'a> Encoder<'a> {
+    /// The depth of what is within: no deeper than decoders read.
+    fn within(&self) -> Result<usize, Fault> {
+        match self.depth < MAX_DEPTH {
+            true => Ok(self.depth + 1),
+            false => Err(Fault::new(format!(
+                "it is nested too deeply: more than {MAX_DEPTH} lists, maps and records"
+            ))),
+        }
+    }
+
     /// Chooses the branch, where the type is a union.
     #[inline]
     fn settle(&mut self, kind: Kind<'_>) -> Result<&'a Type, Fault> {
@@ -209,34 +221,36 @@ impl<'a> Encoder<'a> {
 
     fn list(mut self, length: Option<usize>) -> Result<List<'a>, Fault> {
         let kind = self.settle(Kind::List)?;
-        let Self { schema, id, out } = self;
         match kind {
             Type::Array(items) => {
+                let depth = self.within()?;
+                let Self { schema, out, .. } = self;
                 let begin = out.len();
                 // The number of items goes before them, once it is known.
                 let known = length.filter(|length| *length > 0);
                 if let Some(length) = known {
                     write_long(out, length as i64);
                 }
-                Ok(List::Array { schema, items: *items, out, begin, known, count: 0 })
+                Ok(List::Array { schema, items: *items, out, depth, begin, known, count: 0 })
             }
-            Type::Bytes(_) | Type::Fixed(..) => {
-                Ok(List::Bytes(Self { schema, id, out }, Vec::new()))
-            }
-            _ => Err(Self { schema, id, out }.misfit(Kind::List)),
+            Type::Bytes(_) | Type::Fixed(..) => Ok(List::Bytes(self, Vec::new())),
+            _ => Err(self.misfit(Kind::List)),
         }
     }
 
     fn pairs(mut self, kind: Kind<'_>) -> Result<Pairs<'a>, Fault> {
         match self.settle(kind)? {
             Type::Record(of) => {
+                let depth = self.within()?;
                 let Self { schema, out, .. } = self;
-                Ok(Pairs::Record(Fields { schema, of, out, next: 0, early: Vec::new() }, None))
+                let fields = Fields { schema, of, out, depth, next: 0, early: Vec::new() };
+                Ok(Pairs::Record(fields, None))
             }
             Type::Map(items) => {
+                let depth = self.within()?;
                 let begin = self.out.len();
                 let Self { schema, out, .. } = self;
-                Ok(Pairs::Map { schema, items: *items, out, begin, count: 0 })
+                Ok(Pairs::Map { schema, items: *items, out, depth, begin, count: 0 })
             }
             _ => Err(self.misfit(kind)),
         }
@@ -487,6 +501,7 @@ enum List<'a> {
         schema: &'a Schema,
         items: Id,
         out: &'a mut Vec<u8>,
+        depth: usize,
         begin: usize,
         known: Option<usize>,
         count: usize,
@@ -498,9 +513,9 @@ enum List<'a> {
 impl List<'_> {
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Fault> {
         match self {
-            Self::Array { schema, items, out, count, .. } => {
+            Self::Array { schema, items, out, depth, count, .. } => {
                 *count += 1;
-                value.serialize(Encoder { schema, id: *items, out })
+                value.serialize(Encoder { schema, id: *items, out, depth: *depth })
             }
             Self::Bytes(_, bytes) => {
                 bytes.push(byte(value)?);
@@ -577,6 +592,7 @@ enum Pairs<'a> {
         schema: &'a Schema,
         items: Id,
         out: &'a mut Vec<u8>,
+        depth: usize,
         begin: usize,
         count: usize,
     },
@@ -589,17 +605,18 @@ struct Fields<'a> {
     schema: &'a Schema,
     of: &'a Record,
     out: &'a mut Vec<u8>,
+    depth: usize,
     next: usize,
     early: Vec<(usize, Vec<u8>)>,
 }
 
 impl<'a> Fields<'a> {
     fn put<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Fault> {
-        let schema = self.schema;
+        let (schema, depth) = (self.schema, self.depth);
         let within = |fault: Fault| fault.within(name);
         match self.of.fields.get(self.next) {
             Some(field) if field.name == name => {
-                let encoder = Encoder { schema, id: field.kind, out: self.out };
+                let encoder = Encoder { schema, id: field.kind, out: self.out, depth };
                 value.serialize(encoder).map_err(within)?;
                 self.next += 1;
                 self.catch_up();
@@ -608,7 +625,7 @@ impl<'a> Fields<'a> {
             _ => {
                 let (index, field) = self.find(name)?;
                 let mut out = Vec::new();
-                let encoder = Encoder { schema, id: field.kind, out: &mut out };
+                let encoder = Encoder { schema, id: field.kind, out: &mut out, depth };
                 value.serialize(encoder).map_err(within)?;
                 self.early.push((index, out));
                 Ok(())
@@ -647,8 +664,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Leaves a field to its default.
+    /// Leaves a field to its default. One that the schema does not have is left out, as the value asks.
     fn skip(&mut self, name: &str) -> Result<(), Fault> {
+        if self.of.fields.iter().all(|field| field.name != name) {
+            return Ok(());
+        }
         let (index, field) = self.find(name)?;
         let bytes = self.default(field)?;
         self.early.push((index, bytes));
@@ -672,10 +692,10 @@ impl Pairs<'_> {
     fn pair<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Fault> {
         match self {
             Self::Record(fields, _) => fields.put(name, value),
-            Self::Map { schema, items, out, count, .. } => {
+            Self::Map { schema, items, out, depth, count, .. } => {
                 *count += 1;
                 write_bytes(out, name.as_bytes());
-                value.serialize(Encoder { schema, id: *items, out })
+                value.serialize(Encoder { schema, id: *items, out, depth: *depth })
             }
         }
     }
@@ -722,8 +742,8 @@ impl ser::SerializeMap for Pairs<'_> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Fault> {
         match self {
-            Self::Map { schema, items, out, .. } => {
-                value.serialize(Encoder { schema, id: *items, out })
+            Self::Map { schema, items, out, depth, .. } => {
+                value.serialize(Encoder { schema, id: *items, out, depth: *depth })
             }
             Self::Record(fields, name) => {
                 let name =

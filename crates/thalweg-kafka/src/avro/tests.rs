@@ -4,7 +4,9 @@
 mod encrypted;
 mod evolution;
 mod faults;
+mod limits;
 mod random;
+mod variants;
 
 use super::de::decode;
 use super::plan::Plan;
