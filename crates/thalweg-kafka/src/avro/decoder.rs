@@ -30,6 +30,12 @@ use thalweg::{Error, ErrorKind, Result};
 /// | union with null | `Option` |
 /// | other unions | a Rust enum with a variant for each branch, called like it (`Int`, `String`, or the name of the record); an untagged enum; the type itself |
 ///
+/// A variant without content may be written as text or as a symbol. Where the text in a union's branch is called like one
+/// variant and the branch like another, it is the text that counts, unless the union has several branches besides null and a
+/// variant for each of them.
+///
+/// A decimal whose precision or scale is ill-formed, above 1000, or too large for its fixed, is plain bytes.
+///
 /// # When it blocks
 ///
 /// The first record with an id requests its schema, and blocks its task's thread until the registry has answered, or its
@@ -49,7 +55,10 @@ struct Inner {
 const BUCKETS: usize = 64;
 
 /// How long a failure stands.
-const FAILED_FOR: Duration = Duration::from_secs(5);
+pub(super) const FAILED_FOR: Duration = Duration::from_secs(5);
+
+/// What registries answer of an id that they do not know.
+const UNKNOWN_SCHEMA: i64 = 40403;
 
 /// The end of a list, to which entries may be appended while others read it: nothing is locked where a schema is known.
 type Link = OnceLock<Box<Entry>>;
@@ -81,9 +90,9 @@ impl AvroDecoder {
     ///
     /// # Errors
     ///
-    /// Of kind [`Input`](ErrorKind::Input) if the bytes are no such value, or the registry does not know the schema's id; of
-    /// kind [`Io`](ErrorKind::Io) if it does not answer; of kind [`Config`](ErrorKind::Config) if it refuses to, as without
-    /// credentials.
+    /// Of kind [`Input`](ErrorKind::Input) if the bytes are no such value, the registry says that it does not know the
+    /// schema's id, or the schema is not one of Avro; of kind [`Io`](ErrorKind::Io) if it does not answer; of kind
+    /// [`Config`](ErrorKind::Config) if it refuses to, as without credentials or where the address is wrong.
     pub fn decode<'de, T: Deserialize<'de>>(&self, bytes: &'de [u8]) -> Result<T> {
         self.decode_of("value", bytes)
     }
@@ -185,9 +194,10 @@ impl Reason {
     fn error(self, what: &str, id: u32) -> Error {
         match self {
             Self::Registry(failure) => {
-                // The id is of the record.
-                let kind = match failure.status() {
-                    Some(404) => ErrorKind::Input,
+                // The id is of the record, but a wrong address answers 404 too: only the registry's own code says that it
+                // knows no such schema.
+                let kind = match failure {
+                    Failure::Refused { code: Some(UNKNOWN_SCHEMA), .. } => ErrorKind::Input,
                     _ => failure.kind(),
                 };
                 let message = format!("the schema {id} of the {what} is not to be had");

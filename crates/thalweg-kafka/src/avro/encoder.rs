@@ -1,11 +1,14 @@
 //! Encodes records with a schema that is registered.
 
+use super::decoder::FAILED_FOR;
+use super::http::Failure;
 use super::registry::Connection;
 use super::schema::Schema;
 use super::ser;
 use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 use thalweg::{Error, ErrorKind, Result};
 
 /// Under which subject a schema is registered, as the strategies of Confluent's serialisers have it.
@@ -24,10 +27,12 @@ pub enum SubjectName {
 /// Encodes values in the wire form of schema registries: a zero byte, the id of the schema, and Avro.
 ///
 /// It is made by [`SchemaRegistry::encoder`](super::SchemaRegistry::encoder), for [`Outgoing::avro`](crate::Outgoing::avro). The
-/// schema's id is requested once, by [`register`](Self::register) or for the first record, which blocks its task's thread until then. Clones
-/// share the id. The types are those of [`AvroDecoder`](super::AvroDecoder); fields that a value does not have (`skip_serializing_if`) get the
-/// schema's defaults, and fields that the schema does not have are an error. A type whose fields have the schema's order is
-/// fastest.
+/// schema's id is requested once, by [`register`](Self::register) or for the first record, which blocks its task's thread until
+/// then. What has failed is requested again after five seconds at the earliest. Clones share the id.
+///
+/// The types are those of [`AvroDecoder`](super::AvroDecoder); fields that a value does not have (`skip_serializing_if`) get the
+/// schema's defaults, and fields that the schema does not have are an error unless they are skipped. A type whose fields have
+/// the schema's order is fastest.
 #[derive(Clone)]
 pub struct AvroEncoder {
     topic: String,
@@ -44,13 +49,13 @@ struct Shared {
     schema: Arc<Schema>,
     /// Set once the registry has answered.
     id: OnceLock<u32>,
-    /// Held while it is requested.
-    requesting: Mutex<()>,
+    /// Held while it is requested. What has failed last, and when: all tasks would wait for the registry in turn otherwise.
+    failed: Mutex<Option<(Instant, Failure)>>,
 }
 
 impl Shared {
     fn new(registry: Arc<Connection>, schema: Arc<Schema>) -> Arc<Self> {
-        Arc::new(Self { registry, schema, id: OnceLock::new(), requesting: Mutex::default() })
+        Arc::new(Self { registry, schema, id: OnceLock::new(), failed: Mutex::default() })
     }
 }
 
@@ -119,13 +124,19 @@ impl AvroEncoder {
 
     #[cold]
     fn request(&self) -> Result<u32> {
-        let Shared { registry, id, requesting, .. } = &*self.shared;
-        let _requesting = requesting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Shared { registry, id, failed, .. } = &*self.shared;
+        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = id.get() {
             return Ok(*id);
         }
         let subject = self.subject_of()?;
-        let found = registry.id(&subject, &self.text, self.registers).map_err(|failure| {
+        let answer = match &*failed {
+            Some((at, failure)) if at.elapsed() < FAILED_FOR => Err(failure.clone()),
+            _ => registry.id(&subject, &self.text, self.registers).inspect_err(|failure| {
+                *failed = Some((Instant::now(), failure.clone()));
+            }),
+        };
+        let found = answer.map_err(|failure| {
             let what = match failure.status() {
                 Some(409) => {
                     format!("the schema is not compatible with the subject `{subject}`")

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 use thalweg::{Error, ErrorKind, Result};
 use ureq::Agent;
-use ureq::http::Response;
+use ureq::http::{HeaderValue, Response, Uri};
 use ureq::{Body, RequestExt as _};
 
 /// What requests are made with.
@@ -26,6 +26,8 @@ pub(super) struct Settings {
 
 /// More than any schema has.
 const MAX_ANSWER: u64 = 16 << 20;
+/// How many characters of an answer go into an error.
+const MAX_MESSAGE: usize = 300;
 const MEDIA_TYPE: &str = "application/vnd.schemaregistry.v1+json";
 /// The longest pause between two rounds of attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
@@ -40,22 +42,25 @@ pub(super) struct Client {
 /// Why there is no answer that can be used.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// The registry has answered that it will not.
-    Refused { url: String, status: u16, message: String },
+    /// The registry has answered that it will not, with a code of its own unless the answer is another program's.
+    Refused { url: String, status: u16, code: Option<i64>, message: String },
     /// No address has answered in time, or each with an error of its own.
     Unreachable(String),
     /// The answer is not what it should be.
     Unusable(String),
+    /// The schema is not one that can be used, whoever asks for it.
+    Unfit(String),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { url, status, message } => {
+            Self::Refused { url, status, message, .. } => {
                 write!(f, "{url} answers {status}: {message}")
             }
             Self::Unreachable(what) => write!(f, "the schema registry does not answer: {what}"),
             Self::Unusable(what) => write!(f, "the schema registry's answer is of no use: {what}"),
+            Self::Unfit(what) => write!(f, "the registry's schema {what}"),
         }
     }
 }
@@ -68,13 +73,14 @@ impl Failure {
         match self {
             Self::Refused { .. } => ErrorKind::Config,
             Self::Unreachable(_) | Self::Unusable(_) => ErrorKind::Io,
+            Self::Unfit(_) => ErrorKind::Input,
         }
     }
 
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Refused { status, .. } => Some(*status),
-            Self::Unreachable(_) | Self::Unusable(_) => None,
+            Self::Unreachable(_) | Self::Unusable(_) | Self::Unfit(_) => None,
         }
     }
 }
@@ -86,6 +92,11 @@ impl Client {
             return Err(config("a schema registry needs an address".to_owned()));
         }
         for url in &settings.urls {
+            // Before anything that would print it.
+            if has_credentials(url) {
+                let what = "an address of a schema registry has an `@`: credentials are given by `basic_auth`";
+                return Err(config(what.to_owned()));
+            }
             let is_tls = url.starts_with("https://");
             if !is_tls && !url.starts_with("http://") {
                 let what =
@@ -96,10 +107,22 @@ impl Client {
                 let what = format!("`{url}` needs the feature `avro-tls` of thalweg-kafka");
                 return Err(config(what));
             }
+            if let Err(cause) = url.parse::<Uri>() {
+                let what = format!("`{url}` is no address of a schema registry");
+                return Err(config(what).caused_by(cause));
+            }
+        }
+        let header = settings.authorization.as_deref().map(HeaderValue::from_str);
+        if header.is_some_and(|header| header.is_err()) {
+            let what = "the credentials for the schema registry have characters that no header may have, such as an end of line";
+            return Err(config(what.to_owned()));
         }
         let agent = Agent::config_builder()
             .timeout_global(Some(settings.timeout))
             .http_status_as_error(false)
+            // Credentials are for the addresses that were given. A redirect is refused with its status.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
             .user_agent("thalweg");
         #[cfg(feature = "avro-tls")]
         let agent = agent.tls_config(super::tls::config(settings.authorities.as_deref())?);
@@ -155,7 +178,10 @@ impl Client {
                 .map_err(|error| unreachable(&format!("its answer is not JSON: {error}"))),
             // It may be another one's turn, or pass.
             408 | 429 | 500.. => Err(unreachable(&format!("{status}: {}", message(&text)))),
-            _ => Err(Failure::Refused { url: url.to_owned(), status, message: message(&text) }),
+            _ => {
+                let (url, message, code) = (url.to_owned(), message(&text), code(&text));
+                Err(Failure::Refused { url, status, code, message })
+            }
         }
     }
 
@@ -183,10 +209,28 @@ impl Client {
 fn message(text: &str) -> String {
     let json = serde_json::from_str::<Value>(text).ok();
     match json.as_ref().and_then(|json| json.get("message")?.as_str()) {
-        Some(message) => message.to_owned(),
+        Some(message) => excerpt(message),
         None if text.trim().is_empty() => "no reason".to_owned(),
-        None => text.chars().take(200).collect(),
+        None => excerpt(text),
     }
+}
+
+/// The code of an error: the status, or one that begins with it.
+fn code(text: &str) -> Option<i64> {
+    serde_json::from_str::<Value>(text).ok()?.get("error_code")?.as_i64()
+}
+
+/// The beginning of a text of the registry, which may be as long as it likes.
+pub(super) fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether an address may have a user and a password, which nothing may print.
+pub(super) fn has_credentials(url: &str) -> bool {
+    url.contains('@')
 }
 
 /// A part of a path.

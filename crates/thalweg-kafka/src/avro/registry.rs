@@ -2,7 +2,7 @@
 
 use super::decoder::AvroDecoder;
 use super::encoder::AvroEncoder;
-use super::http::{Client, Failure, Settings, basic, escaped};
+use super::http::{Client, Failure, Settings, basic, escaped, excerpt, has_credentials};
 use super::schema::Schema;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ use thalweg::Result;
 ///
 /// A request goes to each address in turn, and after a pause to all of them [again](Self::retries), where there is no connection,
 /// no answer in [time](Self::timeout), or an answer of 408, 429 or 500 and above. Any other answer is final: 401, 403, 404, 409 and
-/// 422 are errors with what the registry says. Proxies that the environment names (`HTTP_PROXY`, `NO_PROXY`) are used.
+/// 422 are errors with what the registry says, and so is a redirect. Proxies that the environment names (`HTTP_PROXY`, `NO_PROXY`) are used.
 #[derive(Clone)]
 pub struct SchemaRegistry {
     settings: Settings,
@@ -42,7 +42,8 @@ pub struct SchemaRegistry {
 
 impl SchemaRegistry {
     /// A registry at these addresses, such as `http://localhost:8081`: of which the first that answers is asked.
-    /// `https://` takes the feature `avro-tls`.
+    /// `https://` takes the feature `avro-tls`. Addresses with a user and a password are refused, as errors name addresses:
+    /// see [`basic_auth`](Self::basic_auth).
     pub fn new(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let settings = Settings {
             urls: urls.into_iter().map(Into::into).collect(),
@@ -132,9 +133,18 @@ impl SchemaRegistry {
 impl fmt::Debug for SchemaRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the credentials.
-        f.debug_struct("SchemaRegistry").field("urls", &self.settings.urls).finish_non_exhaustive()
+        let shown = |url: &'_ String| match has_credentials(url) {
+            true => "an address with an `@`".to_owned(),
+            false => url.clone(),
+        };
+        let urls: Vec<_> = self.settings.urls.iter().map(shown).collect();
+        f.debug_struct("SchemaRegistry").field("urls", &urls).finish_non_exhaustive()
     }
 }
+
+/// How many schemas one may refer to, and how deep these may refer to each other: each takes a request.
+const MAX_REFERENCES: usize = 256;
+const MAX_REFERENCE_DEPTH: usize = 32;
 
 /// Requests, and what they have answered.
 pub(super) struct Connection {
@@ -167,8 +177,12 @@ impl Connection {
         for number in numbers.iter().filter_map(Value::as_i64) {
             let answer = self.client.get(&format!("{path}/{number}"))?;
             let id = id_in(&answer)?;
-            let schema = Arc::new(self.parse(&answer)?);
-            self.known().insert(id, schema);
+            match self.parse(&answer) {
+                Ok(schema) => drop(self.known().insert(id, Arc::new(schema))),
+                // What is wrong with it is said for each of its records.
+                Err(Failure::Unfit(_)) => {}
+                Err(failure) => return Err(failure),
+            }
             ids.push(id);
         }
         Ok(ids)
@@ -176,9 +190,9 @@ impl Connection {
 
     fn parse(&self, answer: &Value) -> Result<Schema, Failure> {
         let mut others = Vec::new();
-        self.references(answer, &mut Vec::new(), &mut others)?;
+        self.references(answer, &mut Vec::new(), &mut others, 0)?;
         Schema::parse(text_of(answer)?, &others)
-            .map_err(|fault| unusable(&format!("its schema cannot be used: {fault}")))
+            .map_err(|fault| unfit(&format!("cannot be used: {fault}")))
     }
 
     /// The schemas that a schema refers to, each behind those that it refers to.
@@ -187,6 +201,7 @@ impl Connection {
         answer: &Value,
         seen: &mut Vec<(String, i64)>,
         others: &mut Vec<String>,
+        depth: usize,
     ) -> Result<(), Failure> {
         let references = answer.get("references").and_then(Value::as_array);
         for reference in references.into_iter().flatten() {
@@ -199,10 +214,16 @@ impl Connection {
             if seen.contains(&named) {
                 continue;
             }
+            if depth >= MAX_REFERENCE_DEPTH || seen.len() >= MAX_REFERENCES {
+                let what = format!(
+                    "refers to too many others: to {MAX_REFERENCES} at most, {MAX_REFERENCE_DEPTH} deep"
+                );
+                return Err(unfit(&what));
+            }
             seen.push(named);
             let path = format!("/subjects/{}/versions/{version}", escaped(subject));
             let other = self.client.get(&path)?;
-            self.references(&other, seen, others)?;
+            self.references(&other, seen, others, depth + 1)?;
             others.push(text_of(&other)?.to_owned());
         }
         Ok(())
@@ -227,10 +248,14 @@ fn id_in(answer: &Value) -> Result<u32, Failure> {
 fn text_of(answer: &Value) -> Result<&str, Failure> {
     match answer.get("schemaType").and_then(Value::as_str) {
         None | Some("AVRO") => {}
-        Some(other) => return Err(unusable(&format!("its schema is of the type {other}"))),
+        Some(other) => return Err(unfit(&format!("is of the type {other}, and not Avro"))),
     }
     let text = answer.get("schema").and_then(Value::as_str);
     text.ok_or_else(|| unusable("its answer has no schema"))
+}
+
+fn unfit(what: &str) -> Failure {
+    Failure::Unfit(excerpt(what))
 }
 
 fn unusable(what: &str) -> Failure {

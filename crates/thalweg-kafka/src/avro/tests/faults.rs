@@ -13,6 +13,8 @@ use thalweg::ErrorKind;
 #[derive(Clone)]
 enum Answer {
     Status(u16, String),
+    /// Somewhere else.
+    Redirect(String),
     /// Bytes that are not HTTP.
     Garbage,
     /// Nothing, for longer than anything waits.
@@ -46,6 +48,10 @@ impl Fake {
                     Answer::Garbage => {
                         connection.write_all(b"\x15\x03\x01\x00\x02\x02\x16\r\n\r\n")
                     }
+                    Answer::Redirect(url) => write!(
+                        connection,
+                        "HTTP/1.1 307 Elsewhere\r\nLocation: {url}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                    ),
                     Answer::Silence => {
                         silent.push(connection);
                         Ok(())
@@ -175,6 +181,15 @@ fn errors_say_what_the_registry_answers() {
             "URL answers 404: Schema not found",
             1,
         ),
+        // Of a wrong address, not of the record.
+        (refused(404, 404, "Not Found"), ErrorKind::Config, "URL answers 404: Not Found", 1),
+        (
+            Answer::Status(404, "<html>no such page".to_owned()),
+            ErrorKind::Config,
+            "URL answers 404: <html>no such page",
+            1,
+        ),
+        (Answer::Status(302, String::new()), ErrorKind::Config, "URL answers 302: no reason", 1),
         (refused(401, 401, "Unauthorized"), ErrorKind::Config, "URL answers 401: Unauthorized", 1),
         (Answer::Status(403, String::new()), ErrorKind::Config, "URL answers 403: no reason", 1),
         (
@@ -197,14 +212,14 @@ fn errors_say_what_the_registry_answers() {
         ),
         (
             ok(r#"{"schema": "x", "schemaType": "PROTOBUF"}"#),
-            ErrorKind::Io,
-            "the schema registry's answer is of no use: its schema is of the type PROTOBUF",
+            ErrorKind::Input,
+            "the registry's schema is of the type PROTOBUF, and not Avro",
             1,
         ),
         (
             ok(r#"{"schema": "\"x\""}"#),
-            ErrorKind::Io,
-            "the schema registry's answer is of no use: its schema cannot be used: `x` is no type",
+            ErrorKind::Input,
+            "the registry's schema cannot be used: `x` is no type",
             1,
         ),
     ] {
@@ -367,4 +382,94 @@ fn settings_that_cannot_be_are_refused() {
     assert!(message(&error).starts_with("the schema is no schema of Avro: it is not JSON"));
     let registry = SchemaRegistry::new(["http://a"]).basic_auth("user", "secret");
     assert!(!format!("{registry:?}").contains("secret"));
+    let error = SchemaRegistry::new(["http://a b"]).decoder().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let error = SchemaRegistry::new(["http://a"]).bearer_token("secret\n").decoder().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(!message(&error).contains("secret"), "{}", message(&error));
+}
+
+#[test]
+fn addresses_with_credentials_are_refused_and_not_printed() {
+    for url in ["http://user:secret@a:8081", "user:secret@a", "http://user:secret/x@a"] {
+        let registry = SchemaRegistry::new([url]);
+        let error = registry.decoder().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(message(&error).contains("basic_auth"));
+        assert!(!message(&error).contains("secret") && !format!("{registry:?}").contains("secret"));
+    }
+}
+
+#[test]
+fn redirects_are_refused() {
+    let other = Fake::new([long()]);
+    let fake = Fake::new([Answer::Redirect(format!("{}/schemas/ids/7", other.url))]);
+    let error = fake.decoder().decode::<i64>(&THREE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(message(&error).contains("answers 307"), "{}", message(&error));
+    assert_eq!((fake.requests().len(), other.requests().len()), (1, 0));
+}
+
+#[test]
+fn long_answers_are_cut_in_errors() {
+    let long = "ü".repeat(100_000);
+    for answer in [
+        refused(422, 42201, &long),
+        Answer::Status(403, long.clone()),
+        refused(503, 503, &long),
+        ok(&format!(r#"{{"schema": "\"{long}\""}}"#)),
+        ok(&format!(r#"{{"schema": "", "schemaType": "{long}"}}"#)),
+    ] {
+        let error = Fake::new([answer]).decoder().decode::<i64>(&THREE).unwrap_err();
+        assert!(message(&error).len() < 1000, "{}", message(&error).len());
+    }
+}
+
+#[test]
+fn an_id_that_has_failed_is_not_requested_for_each_record() {
+    let fake = Fake::new([refused(503, 503, "gone")]);
+    let encoder = fake.registry().encoder("orders", "\"long\"").unwrap();
+    for _ in 0..20 {
+        let error = encoder.clone().encode(&1_i64, &mut Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(message(&error).contains("gone"), "{}", message(&error));
+    }
+    // The attempts of one request.
+    assert_eq!(fake.requests().len(), 3);
+}
+
+#[test]
+fn references_have_an_end() {
+    let of = |version: u32| {
+        let next = version + 1;
+        ok(&format!(
+            r#"{{"schema": "\"long\"", "references": [{{"name": "a", "subject": "a", "version": {next}}}]}}"#
+        ))
+    };
+    let fake = Fake::new((0..1000).map(of));
+    let error = fake.decoder().decode::<i64>(&THREE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert!(message(&error).contains("refers to too many others"), "{}", message(&error));
+    assert_eq!(fake.requests().len(), 33);
+    let all: Vec<_> = (0..1000)
+        .map(|at| format!(r#"{{"name": "a", "subject": "a", "version": {at}}}"#))
+        .collect();
+    let many = format!(r#"{{"schema": "\"long\"", "references": [{}]}}"#, all.join(","));
+    let fake = Fake::new([ok(&many), long()]);
+    let error = fake.decoder().decode::<i64>(&THREE).unwrap_err();
+    assert!(message(&error).contains("refers to too many others"), "{}", message(&error));
+    assert_eq!(fake.requests().len(), 257);
+}
+
+#[test]
+fn schemas_of_other_kinds_are_faults_of_their_records_alone() {
+    let fake = Fake::new([
+        ok("[1, 2]"),
+        ok(r#"{"id": 9, "version": 1, "schema": "x", "schemaType": "JSON"}"#),
+        ok(r#"{"id": 7, "version": 2, "schema": "\"long\""}"#),
+    ]);
+    // The last answer is given for the other schema, too.
+    let decoder = fake.decoder();
+    assert_eq!(decoder.prefetch("a").unwrap(), 2);
+    assert_eq!(decoder.decode::<i64>(&THREE).unwrap(), 3);
 }
