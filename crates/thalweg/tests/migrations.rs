@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use thalweg::checkpoint::{CheckpointDir, PlanComparison, StateFate};
+use thalweg::checkpoint::{CheckpointDir, PlanComparison, StateComparison, StateFate};
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
@@ -284,13 +284,22 @@ fn what_windows_have_is_migrated() -> Result<()> {
         let counts = counts.fold_assoc(0_u32, |count, _| *count += 1, |all, part| *all += part);
         drop(counts.name("counts").unkey().collect::<Vec<_>>());
     });
+    let new = |env: &Environment| {
+        let counts = timed(env, |n| n).group_by(|n| n % 3).window(windows());
+        let counts = counts.fold_assoc(0_u64, |count, _| *count += 1, |all, part| *all += part);
+        counts.name("counts").unkey().collect::<Vec<_>>()
+    };
+    let comparison = compared(dir.path(), |env| drop(new(env)));
+    let is_migrated = |state: &StateComparison| matches!(state.fate, StateFate::Migrated { .. });
+    assert!(comparison.states.iter().any(is_migrated), "{comparison}");
     let copy = copied(dir.path());
     let env = environment(1, Some(copy.path()));
-    let counts = timed(&env, |n| n).group_by(|n| n % 3).window(windows());
-    let counts = counts.fold_assoc(0_u64, |count, _| *count += 1, |all, part| *all += part);
-    let counts = counts.name("counts").unkey().collect::<Vec<_>>();
-    env.run()?;
-    for (key, pane) in counts.take()? {
+    let counts = new(&env);
+    let read = env.start()?.wait()?.operators[0].records_out;
+    assert!(read.is_some_and(|read| read < ALL), "it goes on within its input: {read:?}");
+    let counts = counts.take()?;
+    assert!(!counts.is_empty());
+    for (key, pane) in counts {
         let (start, end) = (pane.start.as_micros().max(0), pane.end.as_micros().min(ALL as i64));
         let expected = (start..end).filter(|n| n % 3 == key as i64).count() as u64;
         assert_eq!(pane.value, expected, "{start}..{end}");
