@@ -24,8 +24,8 @@ const SPARSE: usize = 16;
 /// The caller passes the hash, which it has computed for routing already; it must be [`Key::hash`] of the key's
 /// probe. A key is copied only when it is new.
 ///
-/// A table takes `size_of::<(K::Slot, A)>() + 1` bytes a slot, and is between three eighths and three quarters full.
-/// It grows by doubling; the owner must reserve memory first, as much as [`bytes_if_grown`](Self::bytes_if_grown)
+/// A table takes `size_of::<(K::Slot, A)>() + 1` bytes a slot, and is between three eighths and three quarters full; less, to
+/// three sixteenths, where keys have come that had to be far from their place. It grows by doubling; the owner must reserve memory first, as much as [`bytes_if_grown`](Self::bytes_if_grown)
 /// returns.
 ///
 /// The order of iteration depends only on the order of insertions and removals, so equal runs give equal output.
