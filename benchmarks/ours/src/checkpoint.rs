@@ -3,7 +3,7 @@
 use crate::environment_of;
 use bench_protocol::digest::Digest;
 use bench_protocol::{Answer, Request, Result, serve};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg::config::{CheckpointConfig, Config};
 
@@ -44,12 +44,16 @@ fn mixed(n: u64) -> u64 {
 }
 
 /// A folder of its own, which is removed.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(round: u64) -> Self {
+    pub(crate) fn new(round: u64) -> Self {
         let name = format!("thalweg-bench-{}-{round}", std::process::id());
         Self(std::env::temp_dir().join(name))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -1,7 +1,7 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
 //! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
 //! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`,
-//! `kmeans`, `barrier`, `checkpoint`.
+//! `kmeans`, `barrier`, `checkpoint`, `recovery`, `rescale`.
 
 mod barrier;
 mod checkpoint;
@@ -17,6 +17,7 @@ mod latency;
 mod loops;
 mod nexmark;
 mod over_time;
+mod recovery;
 mod skew;
 mod streams;
 mod window_latency;
@@ -32,6 +33,8 @@ fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "barrier" => barrier::serve_barrier(request),
         "checkpoint" => checkpoint::serve_checkpoint(request),
+        "recovery" => recovery::serve_recovery(request),
+        "rescale" => recovery::serve_rescale(request),
         "kmeans" => kmeans::serve_kmeans(request),
         "wordcount" if request.get("form") == Some("graph") => counts::serve_graph(request),
         "wordcount" => counts::serve_wordcount(request),
