@@ -1,13 +1,14 @@
 //! Runs of a job that are ended after a checkpoint, and others that begin with it.
 
 use super::{Answer, Job, Records, on_cluster, show};
-use crate::checkpoint::{Checkpoints, OTHER_TASKS, Snapshot, Taken};
+use crate::checkpoint::{Checkpoints, Faulty, Folder, INJECTED, OTHER_TASKS, Snapshot, Taken};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::hash_u64;
 use crate::net::HostId;
 use crate::plan::CANNOT_HAVE;
 use crate::runtime::Cluster;
 use crate::stream::{Checkpointing, Environment, JobHandle};
+use crate::sync::{AtomicU64, Ordering};
 use crate::{Error, ErrorKind, Result};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -17,6 +18,10 @@ use std::sync::Arc;
 const INTERRUPTED: u64 = 1 << 33;
 /// Draws others for runs on several hosts.
 const RESTARTED: u64 = 1 << 34;
+/// Of how many series of runs one has a storage of checkpoints that fails.
+const FAULTY: u64 = 4;
+/// Of 256 requests, how many fail of each host's storage; and how many failures there are.
+const FAILURES: (u64, u64) = (24, 12);
 /// How a run ends that has to end well and does not.
 const NOT_WELL: &str = "the last run has not ended well";
 
@@ -146,6 +151,10 @@ struct Run {
     seed: u64,
     /// The most steps between two looks of the programs.
     steps: usize,
+    /// Whether requests to the storage of its checkpoints fail.
+    is_faulty: bool,
+    /// How many have failed.
+    failures: AtomicU64,
     end: Option<End>,
 }
 
@@ -178,9 +187,12 @@ impl Restarted {
     pub(super) fn drawn_from(seed: u64, usual: impl Fn(u64) -> Config) -> Self {
         let hosts = HOSTS[seed as usize % HOSTS.len()];
         let last = hosts.len() - 1;
+        let is_faulty = seed % FAULTY == FAULTY - 1;
         let run = |(at, hosts): (usize, usize)| {
             let seed = seed * 3 + at as u64;
-            Run::drawn_from(seed, usual(seed), hosts, at == last)
+            let run = Run::drawn_from(seed, usual(seed), hosts, at == last);
+            // The last one has to end well.
+            Run { is_faulty: is_faulty && at != last, ..run }
         };
         Self { runs: hosts.into_iter().enumerate().map(run).collect() }
     }
@@ -236,12 +248,14 @@ impl Run {
             lost: lost.then_some((after, HostId(more[4] % hosts))),
         };
         let end = Some(end).filter(|_| !is_last);
-        Self { config: Config { batch, turn, ..usual }, cores, seed, steps, end }
+        let config = Config { batch, turn, ..usual };
+        let (is_faulty, failures) = (false, AtomicU64::new(0));
+        Self { config, cores, seed, steps, is_faulty, failures, end }
     }
 
     /// Runs the job; returns what has become of it on each host.
     fn run(&self, job: &Job<'_>, dir: &Path) -> Vec<Result<Ended, String>> {
-        let Self { config, cores, seed, steps, end } = self;
+        let Self { config, cores, seed, steps, end, .. } = self;
         let cluster = Cluster::looking_after(*steps, *seed, config.turn.get(), cores.len());
         if let Some((after, host)) = end.and_then(|end| end.lost) {
             cluster.drop_after(after, host);
@@ -250,10 +264,28 @@ impl Run {
     }
 
     fn run_on_host(&self, job: &Job<'_>, env: &Environment, dir: &Path) -> Result<Ended, String> {
-        let checkpoints = env.checkpoints_in(dir).map_err(failed)?;
+        let folder = env.folder_of(dir).map_err(failed)?;
+        if !self.is_faulty {
+            return self.run_with(job, env, &folder);
+        }
+        let seed = 2 * self.seed + u64::from(env.is_first_host()) + RESTARTED;
+        let (rate, failures) = FAILURES;
+        let faulty = Arc::new(Faulty::around(folder, seed, rate, failures));
+        let ended = self.run_with(job, env, &(Arc::clone(&faulty) as _));
+        self.failures.fetch_add(failures - faulty.failures_left(), Ordering::Relaxed);
+        ended
+    }
+
+    fn run_with(
+        &self,
+        job: &Job<'_>,
+        env: &Environment,
+        folder: &Arc<dyn Folder>,
+    ) -> Result<Ended, String> {
+        let checkpoints = self.open(env, folder).map_err(failed)?;
         let is_ended = |error: &Error| {
             let kinds = [ErrorKind::Cancelled, ErrorKind::Lost];
-            self.end.is_some() && kinds.contains(&error.kind())
+            self.end.is_some() && kinds.contains(&error.kind()) || self.has_drawn(error)
         };
         let (begun, records) = match begin(job, env, &checkpoints.checkpoints) {
             Err(error) if has_none(&error) || needs_as_many_tasks(&error) => {
@@ -262,7 +294,8 @@ impl Run {
             Err(error) if is_ended(&error) => return Ok(Ended::Interrupted),
             begun => begun.map_err(failed)?,
         };
-        let taken = self.end.map_or(Ok(()), |end| end.take(&begun, env, &checkpoints));
+        let has_drawn = |error: &Error| self.has_drawn(error);
+        let taken = self.end.map_or(Ok(()), |end| end.take(&begun, env, &checkpoints, &has_drawn));
         match (taken, begun.wait()) {
             (_, Ok(_)) => records().map(Ended::Well).map_err(failed),
             // An operator could not save what it has on disk.
@@ -274,8 +307,30 @@ impl Run {
         }
     }
 
+    /// Opens the checkpoints; where their storage fails, again.
+    fn open(&self, env: &Environment, folder: &Arc<dyn Folder>) -> Result<Checkpointing> {
+        loop {
+            match env.checkpoints_of(folder) {
+                Err(error) if self.has_drawn(&error) => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Whether the storage has failed because that was drawn.
+    fn has_drawn(&self, error: &Error) -> bool {
+        self.is_faulty && error.to_string().contains(INJECTED)
+    }
+
     fn show(&self) -> String {
-        let Self { config, cores, seed, end, .. } = self;
+        let Self { config, cores, seed, is_faulty, failures, end, .. } = self;
+        let storage = match is_faulty {
+            true => {
+                let failures = failures.load(Ordering::Relaxed);
+                format!(", with a storage of checkpoints that has failed {failures} times")
+            }
+            false => String::new(),
+        };
         let end = match end {
             None => String::new(),
             Some(End { checkpoints, lost: None, .. }) => {
@@ -286,22 +341,32 @@ impl Run {
             }
         };
         format!(
-            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{end}",
+            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{storage}{end}",
             show(config)
         )
     }
 }
 
 impl End {
-    /// On the first host, takes checkpoints, and cancels the job; on others, saves their parts.
-    fn take(self, job: &JobHandle, env: &Environment, checkpoints: &Checkpointing) -> Result<()> {
+    /// On the first host, takes checkpoints, and cancels the job; on others, saves their parts. A checkpoint that fails because
+    /// that `has_drawn` is left out.
+    fn take(
+        self,
+        job: &JobHandle,
+        env: &Environment,
+        checkpoints: &Checkpointing,
+        has_drawn: &dyn Fn(&Error) -> bool,
+    ) -> Result<()> {
         if !env.is_first_host() {
             return job.take_checkpoint(checkpoints).map(drop);
         }
         let mut taken = Ok(true);
         for _ in 0..self.checkpoints {
             job.drive_for(self.looks);
-            taken = job.take_checkpoint(checkpoints);
+            taken = match job.take_checkpoint(checkpoints) {
+                Err(error) if has_drawn(&error) => Ok(true),
+                taken => taken,
+            };
             if !matches!(taken, Ok(true)) {
                 break;
             }
@@ -310,5 +375,43 @@ impl End {
             job.cancel();
         }
         taken.map(drop)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::check::{erased, typed};
+
+    /// In memory, and with records on disk.
+    #[test]
+    fn jobs_go_on_where_the_storage_of_their_checkpoints_fails() {
+        let count = |env: &Environment| {
+            let numbers = env.range(0..3000).shuffle().map(|n| n % 7);
+            numbers.group_by(|n| *n).count()
+        };
+        let unique = |env: &Environment| {
+            let texts = env.range(0..3000).shuffle().map(|n| format!("{:0300}", n % 1000));
+            texts.unique().map(|text| (text.trim_start_matches('0').len() as u64, 1u64))
+        };
+        let (count, unique) = (erased(&count), erased(&unique));
+        let jobs: [(&Job<'_>, usize, u64); 2] = [(&count, 7, 3000), (&unique, 1000, 1000)];
+        let failures = |(job, records, sum): (&Job<'_>, usize, u64), seed: u64| {
+            let usual = |_| Config { memory: 1 << 12, ..Config::default() };
+            let series = Restarted::drawn_from(seed, usual);
+            let judged = series.run(job, &mut |found| {
+                let found: Vec<(u64, u64)> = typed(found);
+                let counted = (found.len(), found.iter().map(|(_, n)| *n).sum());
+                (counted == (records, sum)).then_some(()).ok_or(format!("{found:?}"))
+            });
+            judged.unwrap_or_else(|what| panic!("{}\n  {what}", series.show()));
+            let failures = series.runs.iter().map(|run| run.failures.load(Ordering::Relaxed));
+            failures.sum::<u64>()
+        };
+        let seeds = (0..48).filter(|seed| seed % FAULTY == FAULTY - 1);
+        let drawn = seeds.flat_map(|seed| jobs.map(|job| failures(job, seed)));
+        let drawn: Vec<_> = drawn.collect();
+        let often = drawn.iter().filter(|failures| **failures > 2).count();
+        assert!(often > drawn.len() / 2, "{drawn:?}");
     }
 }

@@ -12,8 +12,15 @@
 //! has superseded.
 #![expect(clippy::disallowed_methods, reason = "the door by which checkpoints reach files")]
 
+mod faulty;
+#[cfg(all(test, not(miri)))]
+mod memory;
 #[cfg(feature = "object-store")]
 mod objects;
+
+pub(crate) use faulty::{Faulty, INJECTED};
+#[cfg(all(test, not(miri)))]
+pub(super) use memory::Memory;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::state::SpillCopies;

@@ -28,7 +28,7 @@ pub use entries::StateEntry;
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use files::SavedFile;
-pub(crate) use folder::{Folder, find, make};
+pub(crate) use folder::{Faulty, Folder, INJECTED, find, make};
 pub(crate) use shape::Shape;
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::{Part, Store, Stored};

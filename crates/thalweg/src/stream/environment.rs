@@ -6,7 +6,7 @@ use super::job::Around;
 use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
-use crate::checkpoint::{Checkpoints, PlanComparison, Store, find, make};
+use crate::checkpoint::{Checkpoints, Folder, PlanComparison, Store, find, make};
 use crate::config::{CheckpointConfig, Config, HostConfig};
 use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -332,16 +332,22 @@ impl Environment {
     }
 
     /// The checkpoints in a directory, for tests of jobs, which take them themselves: see [`JobHandle::take_checkpoint`].
+    #[cfg(test)]
     pub(crate) fn checkpoints_in(&self, dir: &Path) -> Result<Checkpointing> {
-        let config = CheckpointConfig::new(dir);
+        self.checkpoints_of(&self.folder_of(dir)?)
+    }
+
+    /// The folder of checkpoints in a directory.
+    pub(crate) fn folder_of(&self, dir: &Path) -> Result<Arc<dyn Folder>> {
+        make(dir, &self.config().spill_dir)
+    }
+
+    /// The checkpoints in a folder, for tests of jobs, which take them themselves: see [`JobHandle::take_checkpoint`].
+    pub(crate) fn checkpoints_of(&self, folder: &Arc<dyn Folder>) -> Result<Checkpointing> {
+        let config = CheckpointConfig::new(folder.path());
         let spill_dir = &self.config().spill_dir;
-        let folder = make(dir, spill_dir)?;
-        Checkpointing::open_again(
-            &config,
-            (&folder, spill_dir),
-            &self.runtime.hosts,
-            &self.warnings(),
-        )
+        let (hosts, warnings) = (&self.runtime.hosts, &self.warnings());
+        Checkpointing::open_again(&config, (folder, spill_dir), hosts, warnings)
     }
 
     /// The memory that its jobs share.
