@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     HasNoLocks,
     /// A checkpoint lacks the records that an operator has for its disk and has not written.
     LosesTheOpenBlock,
+    /// A run takes no notice of runs that have begun after it.
+    LooksAtNoMarks,
 }
 
 /// Whether a fault is planted in this process.

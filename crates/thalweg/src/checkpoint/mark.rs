@@ -5,6 +5,7 @@
 //! mark, with the next free number, before it reads the checkpoint that it begins with. The run with the highest mark is the one
 //! that counts; others are superseded. A run looks for a higher mark before it gives a checkpoint its name, and before it
 //! decides to publish its outputs, and ends if there is one. It looks again when the checkpoint has its name, and removes it then.
+//! Where there is no lock and marks cannot be read, no checkpoint counts, and nothing is published or removed.
 //!
 //! What stays is a race: a run that is stopped between its look and what it does next, for as long as the start of another one
 //! takes, does that all the same. It may give names to its files, or leave one more checkpoint if it is stopped for ever, which the
@@ -13,6 +14,7 @@
 
 use super::folder::{Folder, TEMPORARY, unique};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::fault::{Fault, is_planted};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -63,6 +65,9 @@ impl Mark {
     ///
     /// If that is not known.
     pub(super) fn look(&self, folder: &dyn Folder) -> io::Result<Option<Error>> {
+        if is_planted(Fault::LooksAtNoMarks) {
+            return Ok(None);
+        }
         let Some(newest) = marks(folder)?.last().copied() else { return Ok(None) };
         let is_own = newest == self.number
             && match folder.read(&name_of(self.number)) {

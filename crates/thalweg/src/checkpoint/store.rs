@@ -174,8 +174,9 @@ impl Store {
         let tidied = folder.tidy();
         tidied
             .map_err(|cause| Error::io(folder.path(), "use the directory of checkpoints", cause))?;
-        let referred = remove_others(&**folder, |_| true)?;
-        Ok(Self { mark, ..Self::of(folder, lock, referred) })
+        let store = Self { mark, ..Self::of(folder, lock, BTreeMap::new()) };
+        let referred = store.remove_others(|_| true)?;
+        Ok(Self { referred: Mutex::new(referred), ..store })
     }
 
     /// As [`open_run`](Self::open_run), by the first of several hosts.
@@ -221,19 +222,19 @@ impl Store {
         self.mark.as_ref()?.superseded(&*self.folder)
     }
 
-    /// Whether this run may publish its outputs: no other one has begun. Where a lock shows that, what is not known is no reason
-    /// against it.
+    /// Whether this run may publish its outputs, and write and remove checkpoints: no other one has begun. Where a lock shows
+    /// that, what is not known is no reason against it.
     ///
     /// # Errors
     ///
-    /// If it may not.
+    /// If it may not; of kind `Config` if another one has begun.
     pub(crate) fn may_publish(&self) -> Result<()> {
         let Some(mark) = &self.mark else { return Ok(()) };
         match mark.look(&*self.folder) {
             Ok(superseded) => superseded.map_or(Ok(()), Err),
             Err(_) if self.lock.is_some() => Ok(()),
             Err(cause) => {
-                let what = "find out whether another run of the job has begun, before anything is published";
+                let what = "find out whether another run of the job has begun, and until it can, nothing is published";
                 Err(Error::io(self.dir(), what, cause))
             }
         }
@@ -473,15 +474,19 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If it cannot be written, there is one with this number already, or another run has begun.
+    /// If it cannot be written, there is one with this number already, or another run has begun or may have.
     pub(crate) fn write(&self, number: u64, snapshot: &Snapshot, parts: Vec<Part>) -> Result<()> {
         let name = Self::name_of(number);
-        let written = self.write_file(&name, snapshot, &parts).map(drop);
-        let superseded = if written.is_ok() { self.superseded() } else { None };
-        if let Some(superseded) = superseded {
-            // The other run may have begun with an older one.
-            let _ = self.folder.remove(&name);
-            return Err(superseded);
+        let mut written = self.write_file(&name, snapshot, &parts).map(drop);
+        if written.is_ok() {
+            written = self.may_publish();
+            if let Err(error) = &written
+                && error.kind() == ErrorKind::Config
+            {
+                // The other run may have begun with an older one.
+                let _ = self.folder.remove(&name);
+                return written;
+            }
         }
         let referred = Referred::by(snapshot, parts);
         // After an error it may be there all the same, and count.
@@ -527,12 +532,12 @@ impl Store {
             header.extend_from_slice(&number.to_le_bytes());
         }
         let pieces: Vec<&[u8]> = [&*header, &content].into_iter().chain(entries).collect();
-        let mut superseded = None;
+        let mut due = Ok(());
         let created = self.folder.create(name, &pieces, &mut || {
-            superseded = self.superseded();
-            superseded.is_none()
+            due = self.may_publish();
+            due.is_ok()
         });
-        superseded.map_or(Ok(()), Err)?;
+        due?;
         created
             .map_err(|cause| Error::io(&self.dir().join(name), "write the checkpoint", cause))?;
         Ok(digest)
@@ -540,7 +545,7 @@ impl Store {
 
     /// Removes files of these names to which no checkpoint refers. One that cannot be removed does no harm.
     pub(crate) fn remove_unneeded(&self, of: impl Fn(&str) -> bool) {
-        let _ = remove_others(&*self.folder, of);
+        let _ = self.remove_others(of);
     }
 
     /// Removes all checkpoints: the job has ended.
@@ -552,8 +557,9 @@ impl Store {
         self.keep(0, u64::MAX)?;
         let names = self.folder.names().unwrap_or_default();
         // What another run has written since is not in question.
-        if self.superseded().is_some() {
-            return Ok(());
+        match self.may_publish() {
+            Err(error) if error.kind() == ErrorKind::Config => return Ok(()),
+            known => known?,
         }
         let is_left = |name: &&str| name.ends_with(UNREADABLE) || is_part(name) || is_spilled(name);
         self.folder.remove_all(&mut names.iter().map(String::as_str).filter(is_left));
@@ -569,12 +575,41 @@ impl Store {
         // The oldest first: what is left must be the newest.
         let old = &numbers[..numbers.len().saturating_sub(newest)];
         for number in old {
-            if self.superseded().is_some() {
-                break;
+            match self.may_publish() {
+                Err(error) if error.kind() == ErrorKind::Config => break,
+                known => known?,
             }
             self.remove(*number)?;
         }
         Ok(())
+    }
+
+    /// Removes the parts and files of spilled records to which no checkpoint refers, of one that was not completed, if all
+    /// checkpoints can be read; `of` says of a name whether it may be removed. Returns what each refers to, if any such file
+    /// is there.
+    fn remove_others(&self, of: impl Fn(&str) -> bool) -> Result<BTreeMap<u64, Referred>> {
+        let folder = &*self.folder;
+        let mut found = names(folder)?;
+        found.retain(|name| (is_part(name) || is_spilled(name)) && of(name));
+        if found.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        // They are of this run then, and of those before it: a later one may be about to refer to its own.
+        let mut may_remove = self.may_publish().is_ok();
+        let mut referred = BTreeMap::new();
+        for number in Self::numbers(folder)? {
+            match read_part(folder, &Self::name_of(number)) {
+                Ok((snapshot, parts, _)) => {
+                    drop(referred.insert(number, Referred::by(&snapshot, parts)));
+                }
+                // It may be a sound one of another version, and it is not known what it refers to.
+                Err(_) => may_remove = false,
+            }
+        }
+        let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
+        let unneeded = |name: &&str| may_remove && !needed.contains(name);
+        folder.remove_all(&mut found.iter().map(String::as_str).filter(unneeded));
+        Ok(referred)
     }
 }
 
@@ -607,34 +642,6 @@ impl Referred {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|part| &*part.name).chain(self.spilled.iter().map(|name| &**name))
     }
-}
-
-/// Removes the parts and files of spilled records to which no checkpoint refers, of one that was not completed, if all
-/// checkpoints can be read; `of` says of a name whether it may be removed. Returns what each refers to, if any such file is
-/// there.
-fn remove_others(
-    folder: &dyn Folder,
-    of: impl Fn(&str) -> bool,
-) -> Result<BTreeMap<u64, Referred>> {
-    let mut found = names(folder)?;
-    found.retain(|name| (is_part(name) || is_spilled(name)) && of(name));
-    if found.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let (mut referred, mut all_read) = (BTreeMap::new(), true);
-    for number in Store::numbers(folder)? {
-        match read_part(folder, &Store::name_of(number)) {
-            Ok((snapshot, parts, _)) => {
-                drop(referred.insert(number, Referred::by(&snapshot, parts)));
-            }
-            // It may be a sound one of another version, and it is not known what it refers to.
-            Err(_) => all_read = false,
-        }
-    }
-    let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
-    let unneeded = |name: &&str| all_read && !needed.contains(name);
-    folder.remove_all(&mut found.iter().map(String::as_str).filter(unneeded));
-    Ok(referred)
 }
 
 /// Reads a file: a checkpoint or a part of one. Returns its digest too.
@@ -694,5 +701,7 @@ fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
     Ok((snapshot, parts, digest))
 }
 
+#[cfg(all(test, not(miri)))]
+mod stepped;
 #[cfg(all(test, not(miri)))]
 mod tests;
