@@ -53,6 +53,7 @@
 //! Readers wait until a broker answers again, and writers try again for the time of `message.timeout.ms` (five minutes). What
 //! librdkafka says of it goes to the facade [`log`] under the target `librdkafka`.
 
+mod ahead;
 #[cfg(feature = "avro")]
 mod avro;
 mod client;

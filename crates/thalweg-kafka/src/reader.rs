@@ -11,6 +11,7 @@ use rdkafka::topic_partition_list::Offset;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::connector::{Emit, ReadStatus, SplitReader, SplitWaker};
+use thalweg::memory::Reservation;
 use thalweg::{Error, ErrorKind, Result};
 
 /// Records that are emitted in a turn, and between two looks at whether there is room.
@@ -26,6 +27,8 @@ pub struct Reader {
     suspected: Option<Arc<OnceLock<Verdict>>>,
     queue: PartitionQueue<Watch>,
     fetcher: Arc<Fetcher>,
+    /// What the client fetches ahead of the reader. Released behind the queue.
+    _memory: Reservation,
 }
 
 impl Reader {
@@ -34,6 +37,7 @@ impl Reader {
         partition: &Partition,
         position: Position,
         waker: SplitWaker,
+        memory: Reservation,
     ) -> Result<Self> {
         let consumer: &Arc<Consumer> = &fetcher.consumer;
         // Before it is assigned, so that nothing goes by another queue.
@@ -46,11 +50,18 @@ impl Reader {
             .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
             .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
         let Position { next, until } = position;
-        Ok(Self { partition: partition.clone(), next, until, suspected: None, queue, fetcher })
+        let partition = partition.clone();
+        Ok(Self { partition, next, until, suspected: None, queue, fetcher, _memory: memory })
     }
 
     fn is_at_end(&self) -> bool {
         self.until.is_some_and(|until| self.next >= until)
+    }
+
+    /// Nothing is left before the end, though offsets may be.
+    fn end(&mut self, until: i64) -> ReadStatus {
+        self.next = self.next.max(until);
+        ReadStatus::End
     }
 
     /// What is to be done where there is no record.
@@ -92,7 +103,7 @@ impl Reader {
                 self.suspected = None;
                 // The end was there before. What did not come before it are no records: they were of an aborted transaction, or
                 // removed by compaction.
-                Ok(self.until.map(|_| ReadStatus::End))
+                Ok(self.until.map(|until| self.end(until)))
             }
             (
                 _,
@@ -134,8 +145,8 @@ impl SplitReader for Reader {
                     if offset < self.next {
                         continue;
                     }
-                    if self.until.is_some_and(|until| offset >= until) {
-                        return Ok(ReadStatus::End);
+                    if let Some(until) = self.until.filter(|until| offset >= *until) {
+                        return Ok(self.end(until));
                     }
                     self.next = offset + 1;
                     self.suspected = None;

@@ -1,6 +1,7 @@
 //! Topics as sources.
 
-use crate::client::{Fetcher, Options, asked, error};
+use crate::ahead::Ahead;
+use crate::client::{Fetcher, Options, PATIENCE, asked, error};
 use crate::message::Message;
 use crate::reader::Reader;
 use crate::topics::Topics;
@@ -9,9 +10,11 @@ use rdkafka::error::KafkaResult;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 use thalweg::connector::{SplitContext, SplitSource};
+use thalweg::memory::MemoryPool;
 use thalweg::time::Timestamp;
 use thalweg::{Data, Error, ErrorKind, Place, Result};
 
@@ -71,6 +74,12 @@ enum Until {
 /// `isolation.level` is set to `read_uncommitted`. The source ends only with
 /// [`until_now`](Self::until_now) and others.
 ///
+/// The client fetches records ahead. What it may hold of them is reserved from the job's memory: an eighth of the budget is shared by
+/// the partitions, from 64 KiB to 128 MiB each, which `queued.max.messages.kbytes`, `queued.min.messages` and
+/// `fetch.message.max.bytes` are set to; [options](Self::option) of these names are reserved as they are. A small budget makes reading
+/// slower, and one that is too small for the number of partitions is an error. Beyond it goes what a broker sends at least, a batch as it was
+/// written, and what compressed batches grow to. Each host has a budget of its own.
+///
 /// The order of a partition is kept. For event time, give the stream timestamps, say with
 /// [`MessageRef::timestamp`](crate::MessageRef::timestamp): each partition has a watermark of its own.
 pub struct KafkaSource {
@@ -81,8 +90,11 @@ pub struct KafkaSource {
     until: Until,
     look_again: Duration,
     options: Options,
-    /// Made when it is first needed, on each host.
-    fetcher: Mutex<Option<Arc<Fetcher>>>,
+    /// The client that lists topics, made when it is first needed.
+    lister: Mutex<Option<Arc<Fetcher>>>,
+    /// The client that reads, and what it may hold of each partition: made on each host when the first one is opened, since both
+    /// follow from the job's memory and the number of partitions.
+    reading: Mutex<Option<(Arc<Fetcher>, Ahead)>>,
     /// What was listed last.
     listed: Mutex<Option<Vec<Partition>>>,
 }
@@ -119,12 +131,13 @@ impl KafkaSource {
             until: Until::Never,
             look_again: Duration::from_secs(60),
             options: Options::default(),
-            fetcher: Mutex::default(),
+            lister: Mutex::default(),
+            reading: Mutex::default(),
             listed: Mutex::default(),
         }
     }
 
-    /// Commits offsets to this group with each checkpoint, so that Kafka's tools show how far the job has read. The job
+    /// Commits offsets to this group with each checkpoint, and when a job with an end has ended well, so that Kafka's tools show how far the job has read. The job
     /// itself goes on from its checkpoints, whatever the group has. Partitions are not dealt out by the group, so other
     /// consumers must not use it.
     #[must_use]
@@ -179,21 +192,44 @@ impl KafkaSource {
         self
     }
 
-    fn fetcher(&self) -> Result<Arc<Fetcher>> {
-        let mut fetcher = self.fetcher.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(fetcher) = &*fetcher {
-            return Ok(Arc::clone(fetcher));
-        }
-        let mut config = self.options.over(&self.brokers, &USUAL, &FIXED)?;
+    /// Makes a client.
+    fn client(&self, ahead: Option<&Ahead>) -> Result<Arc<Fetcher>> {
+        let sizes = ahead.map(|ahead| ahead.settings(&self.options)).unwrap_or_default();
+        let sizes = sizes.iter().map(|(name, value)| (*name, value.as_str()));
+        let usual: Vec<_> = USUAL.into_iter().chain(sizes).collect();
+        let mut config = self.options.over(&self.brokers, &usual, &FIXED)?;
         // Partitions are assigned by hand, which takes a name of a group all the same.
         config.set("group.id", self.group.as_deref().unwrap_or("thalweg"));
-        let made = Arc::new(Fetcher::new(&config)?);
-        *fetcher = Some(Arc::clone(&made));
+        Ok(Arc::new(Fetcher::new(&config)?))
+    }
+
+    fn lister(&self) -> Result<Arc<Fetcher>> {
+        let mut lister = self.lister.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lister) = &*lister {
+            return Ok(Arc::clone(lister));
+        }
+        let made = self.client(None)?;
+        *lister = Some(Arc::clone(&made));
         Ok(made)
     }
 
+    /// The client that reads, and what it may hold of each partition of a job with this memory.
+    fn reading(&self, memory: &MemoryPool) -> Result<(Arc<Fetcher>, Ahead)> {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((fetcher, ahead)) = &*reading {
+            return Ok((Arc::clone(fetcher), *ahead));
+        }
+        let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Other hosts than the first have not listed them.
+        let partitions = listed.map_or_else(|| self.list(), Ok)?.len();
+        let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
+        let made = self.client(Some(&ahead))?;
+        *reading = Some((Arc::clone(&made), ahead));
+        Ok((made, ahead))
+    }
+
     fn list(&self) -> Result<Vec<Partition>> {
-        let topics = self.topics.of(&self.fetcher()?.metadata(&self.topics)?)?;
+        let topics = self.topics.of(&self.lister()?.metadata(&self.topics)?)?;
         let of = |(topic, partitions): (String, i32)| {
             (0..partitions).map(move |number| Partition { topic: topic.clone(), number })
         };
@@ -320,7 +356,9 @@ impl SplitSource for KafkaSource {
     }
 
     fn open(&self, split: &Partition, from: Option<Position>, cx: &SplitContext) -> Result<Reader> {
-        let fetcher = self.fetcher()?;
+        let mut memory = cx.reserve();
+        let (fetcher, ahead) = self.reading(memory.pool())?;
+        ahead.reserve(&mut memory)?;
         let position = match from {
             Some(position) => position,
             None => Position {
@@ -328,25 +366,53 @@ impl SplitSource for KafkaSource {
                 until: self.last_offset(&fetcher, split)?,
             },
         };
-        Reader::open(fetcher, split, position, cx.waker())
+        Reader::open(fetcher, split, position, cx.waker(), memory)
     }
 
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {
         if self.group.is_none() || positions.is_empty() {
             return Ok(());
         }
-        let mut offsets = TopicPartitionList::with_capacity(positions.len());
-        for (Partition { topic, number }, position) in positions {
-            offsets
-                .add_partition_offset(topic, *number, Offset::Offset(position.next))
-                .map_err(|cause| error("name an offset", cause))?;
-        }
         // Only for others to see: the job does not depend on it.
-        if let Err(error) = self.fetcher()?.consumer.commit(&offsets, CommitMode::Async) {
+        if let Err(error) =
+            self.lister()?.consumer.commit(&offsets_of(positions)?, CommitMode::Async)
+        {
             log::warn!("the group's offsets could not be committed: {error}");
         }
         Ok(())
     }
+
+    fn finished(&self, positions: &[(Partition, Position)]) -> Result<()> {
+        if self.group.is_none() || positions.is_empty() {
+            return Ok(());
+        }
+        let (lister, offsets) = (self.lister()?, offsets_of(positions)?);
+        let (answered, answer) = mpsc::channel();
+        // The client itself waits for brokers without an end.
+        let commit = move || {
+            let _ = answered.send(lister.consumer.commit(&offsets, CommitMode::Sync));
+        };
+        let thread = thread::Builder::new().name("kafka-commit".to_owned()).spawn(commit);
+        thread
+            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        match answer.recv_timeout(PATIENCE) {
+            Ok(committed) => committed.map_err(|cause| error("commit the group's offsets", cause)),
+            Err(_) => {
+                Err(Error::new(ErrorKind::Io, "the group's offsets were not committed in time"))
+            }
+        }
+    }
+}
+
+/// The offsets of a group that has read so far.
+fn offsets_of(positions: &[(Partition, Position)]) -> Result<TopicPartitionList> {
+    let mut offsets = TopicPartitionList::with_capacity(positions.len());
+    for (Partition { topic, number }, position) in positions {
+        offsets
+            .add_partition_offset(topic, *number, Offset::Offset(position.next))
+            .map_err(|cause| error("name an offset", cause))?;
+    }
+    Ok(offsets)
 }
 
 impl fmt::Debug for KafkaSource {

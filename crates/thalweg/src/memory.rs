@@ -290,7 +290,7 @@ impl Reservation {
     /// The error for a refused reservation: `what`, which also says what would need less, then the operators that hold
     /// the memory, and how to allow more.
     #[cold]
-    pub(crate) fn refused(&self, mut what: String) -> Error {
+    pub fn refused(&self, mut what: String) -> Error {
         let holders = self.pool.greatest_holders();
         if !holders.is_empty() {
             what += "; ";

@@ -91,7 +91,8 @@ impl Broker {
              transaction.state.log.num.partitions=4\n\
              transaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\n\
-             log.retention.check.interval.ms=500\n",
+             log.retention.check.interval.ms=500\n\
+             log.cleaner.backoff.ms=200\n",
             data.display()
         );
         fs::write(folder.path().join("properties"), properties).expect("the folder is ours");
@@ -162,6 +163,22 @@ impl Broker {
         let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
         made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
         name.to_owned()
+    }
+
+    /// Makes a topic with a partition that is compacted soon: all but the records since its last segment began.
+    pub fn soon_compacted_topic(&self, name: &str) -> String {
+        let topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
+        let topic = topic.set("cleanup.policy", "compact").set("segment.ms", "100");
+        let topic = topic.set("min.cleanable.dirty.ratio", "0.0001");
+        let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
+        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
+        name.to_owned()
+    }
+
+    /// The offset behind all that a partition has, as tools have it that show how far a group is behind.
+    pub fn end_of(&self, topic: &str, partition: i32) -> i64 {
+        let consumer: BaseConsumer = self.config().create().expect("a client");
+        consumer.fetch_watermarks(topic, partition, PATIENCE).expect("an answer").1
     }
 
     /// The names of topics that begin so.

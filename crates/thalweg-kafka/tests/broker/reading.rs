@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::check::check;
+use thalweg::config::Config;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -26,6 +27,9 @@ pub const TESTS: &[Test] = &[
     ("records_that_are_gone_are_an_error", gone),
     ("a_topic_that_is_deleted_is_an_error", deleted),
     ("what_is_not_there_is_said", not_there),
+    ("a_group_has_no_lag_behind_a_job_that_has_ended_well", groups),
+    ("compacted_topics_are_read_to_their_end", compacted),
+    ("what_is_fetched_ahead_is_within_the_memory_of_the_job", memory),
     ("jobs_restored_at_other_numbers_of_tasks_read_the_same", checked),
 ];
 
@@ -338,4 +342,158 @@ fn checked(broker: &mut Broker) {
             .unkey()
     };
     check(job).any_tasks().equals((0..10).map(|key| (key, 200)));
+}
+
+/// Commits two hundred records in a transaction, and aborts the next hundred.
+fn transactions(broker: &Broker, topic: &str) {
+    let producer = broker.producer(Some(topic));
+    producer.init_transactions(PATIENCE).unwrap();
+    for (from, commits) in [(0, true), (100, true), (200, false)] {
+        producer.begin_transaction().unwrap();
+        for number in numbers(from..from + 100) {
+            send(&producer, BaseRecord::to(topic).key(&*number).payload(&*number));
+        }
+        producer.flush(PATIENCE).unwrap();
+        match commits {
+            true => producer.commit_transaction(PATIENCE).unwrap(),
+            false => producer.abort_transaction(PATIENCE).unwrap(),
+        }
+    }
+}
+
+fn groups(broker: &mut Broker) {
+    let topic = broker.topic("groups", 2);
+    transactions(broker, &topic);
+    let source = |group: &str| {
+        let source = KafkaSource::new(broker.address(), topic.as_str()).group(group);
+        source.begin(Begin::Committed).until_now()
+    };
+    let committed = |group: &str| [0, 1].map(|number| broker.committed(group, &topic, number));
+    // A job that fails when all is read commits nothing.
+    let env = Environment::new();
+    env.read(source("failed"))
+        .try_map(|message| message.text().map(str::to_owned))
+        .fold(0, |count, _| *count += 1)
+        .try_map(|_| Err::<(), _>(thalweg::Error::new(ErrorKind::Input, "refused")))
+        .for_each(|()| {});
+    assert_eq!(env.run().unwrap_err().message(), "refused");
+    assert_eq!(committed("failed"), [None, None]);
+    // The last offsets are no records: of a transaction's end, and of one that was aborted.
+    assert_eq!(texts(source("ended")), numbers(0..200));
+    let ends = [0, 1].map(|number| Some(broker.end_of(&topic, number)));
+    assert_eq!(committed("ended"), ends);
+    assert_eq!(texts(source("ended")), numbers(0..0));
+    append(broker, &topic, 900..910);
+    assert_eq!(texts(source("ended")), numbers(900..910));
+}
+
+fn compacted(broker: &mut Broker) {
+    let topic = broker.soon_compacted_topic("compacted");
+    let round = |text: &str| {
+        let keys: Vec<_> = (0..50).map(|key| key.to_string()).collect();
+        broker.append(&topic, Some(0), keys.iter().map(|key| (key.as_str(), text)));
+        thread::sleep(Duration::from_millis(150));
+    };
+    ["a", "b", "c"].into_iter().for_each(round);
+    transactions(broker, &topic);
+    // Begins the segment that is not compacted.
+    broker.append(&topic, Some(0), [("x", "x")]);
+    let begun = Instant::now();
+    while broker.texts(&topic).len() > 50 + 200 + 1 {
+        assert!(begun.elapsed() < PATIENCE, "the topic is not compacted");
+        broker.append(&topic, Some(0), [("x", "x")]);
+        thread::sleep(Duration::from_millis(200));
+    }
+    // Records of no transaction have to be behind the newest of one: the next is aborted, and ends the topic with a gap.
+    let producer = broker.producer(Some("ends a topic"));
+    producer.init_transactions(PATIENCE).unwrap();
+    producer.begin_transaction().unwrap();
+    send(&producer, BaseRecord::to(&topic).key("y").payload("y"));
+    producer.flush(PATIENCE).unwrap();
+    producer.abort_transaction(PATIENCE).unwrap();
+    let source = || KafkaSource::new(broker.address(), topic.as_str()).until_now();
+    let (read, there) = (texts(source().group("compacted")), broker.texts(&topic));
+    assert!(there.len() <= 50 + 200 + 2 && there.contains(&"c".to_owned()), "{there:?}");
+    assert!(!read.contains(&"a".to_owned()) && !read.contains(&"b".to_owned()));
+    assert_eq!(read.iter().filter(|text| *text == "c").count(), 50);
+    let numbered = read.iter().filter(|text| text.len() == 6).cloned().collect::<Vec<_>>();
+    assert_eq!(numbered, numbers(0..200));
+    assert_eq!(broker.committed("compacted", &topic, 0), Some(broker.end_of(&topic, 0)));
+    // From and until offsets that were removed: of the first round.
+    let at = |offset| BTreeMap::from([((topic.clone(), 0), offset)]);
+    assert_eq!(texts(source().begin(Begin::Offsets(at(20))).until_offsets(at(70))), numbers(0..0));
+    assert_eq!(texts(source().begin(Begin::Offsets(at(20))).until_offsets(at(102))), ["c", "c"]);
+}
+
+/// The most bytes and records that were in the queue of a partition, as the client counts them.
+struct Queues(Mutex<[u64; 2]>);
+
+impl log::Log for Queues {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let text = record.args().to_string();
+        let mut most = self.0.lock().unwrap();
+        for (name, most) in ["fetchq_size: ", "fetchq_cnt: "].into_iter().zip(&mut *most) {
+            for found in text.split(name).skip(1) {
+                let digits = found.split(|c: char| !c.is_ascii_digit()).next();
+                *most = (*most).max(digits.unwrap_or_default().parse().unwrap_or(0));
+            }
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+static QUEUES: Queues = Queues(Mutex::new([0; 2]));
+
+fn memory(broker: &mut Broker) {
+    log::set_logger(&QUEUES).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let topic = broker.topic("memory", 4);
+    let long = "x".repeat(1_000);
+    let keys = numbers(0..6_000);
+    // In small batches, since a broker sends at least one.
+    let producer = broker.producer(None);
+    for keys in keys.chunks(50) {
+        let record = |key| BaseRecord::to(&topic).key(key).payload(long.as_str());
+        keys.iter().for_each(|key| send(&producer, record(key.as_str())));
+        producer.flush(PATIENCE).unwrap();
+    }
+    let run = |bytes: usize, partitions: &str| {
+        let mut config = Config::default();
+        config.memory = bytes;
+        let env = Environment::with_config(config);
+        let source = KafkaSource::new(broker.address(), partitions).until_now();
+        *QUEUES.0.lock().unwrap() = [0; 2];
+        let all = env.read(source.option("statistics.interval.ms", "20")).map(|message| {
+            // Slower than it is fetched.
+            if message.offset() % 16 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            message.key().map(<[u8]>::to_vec)
+        });
+        let all = all.collect::<Vec<_>>();
+        env.run()?;
+        let mut keys: Vec<_> = all.take()?.into_iter().flatten().collect();
+        keys.sort();
+        Ok::<_, thalweg::Error>((keys, *QUEUES.0.lock().unwrap()))
+    };
+    let keys: Vec<_> = keys.into_iter().map(String::into_bytes).collect();
+    // 512 KiB for each partition: half of them in its queue, beside what is asked for at a time.
+    let (all, [bytes, records]) = run(16 << 20, &topic).unwrap();
+    assert_eq!(all, keys);
+    assert!(bytes > 0 && bytes <= (256 + 64 + 32) << 10, "{bytes} bytes");
+    assert!(records > 0 && records <= 512, "{records} records");
+    // With little memory for so many partitions.
+    let many = broker.topic("memory-of-many", 64);
+    let error = run(1 << 20, &many).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+    let text = error.to_string();
+    for part in ["fetched ahead", "memory-of-many/", "queued.max.messages.kbytes", "--memory"] {
+        assert!(text.contains(part), "{text}");
+    }
+    log::set_max_level(log::LevelFilter::Off);
 }

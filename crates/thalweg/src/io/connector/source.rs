@@ -4,6 +4,7 @@ use super::splits::SplitFactory;
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Push, WeakWaker};
+use crate::memory::Reservation;
 use crate::plan::{Details, Origin, TieKind};
 use crate::stream::{Chain, Environment, Stream};
 use crate::sync::{AtomicBool, Ordering};
@@ -73,6 +74,16 @@ pub trait SplitSource: Send + Sync + 'static {
     fn committed(&self, _positions: &[(Self::Split, Self::Position)]) -> Result<()> {
         Ok(())
     }
+
+    /// The job has ended well, without having been told to, and these splits of a task were read to their end: as
+    /// [`committed`](Self::committed), which is called by default. May block, and the job waits for it.
+    ///
+    /// # Errors
+    ///
+    /// They are logged, since the job has ended.
+    fn finished(&self, positions: &[(Self::Split, Self::Position)]) -> Result<()> {
+        self.committed(positions)
+    }
 }
 
 /// Reads one split. See the [module](super).
@@ -122,6 +133,8 @@ pub trait Emit<I: Record + ?Sized> {
 pub struct SplitContext {
     pub(super) waker: SplitWaker,
     pub(super) is_new: bool,
+    /// An empty one, of the source's task.
+    pub(super) memory: Reservation,
 }
 
 impl SplitContext {
@@ -133,6 +146,13 @@ impl SplitContext {
     /// Whether the split was found after the job was first started.
     pub fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// An empty reservation from the job's memory, for what a reader fetches ahead; its [`pool`](Reservation::pool) says how much
+    /// there is in all. A reader keeps it for as long as it holds the memory. Where it is refused, the reader does with less, or
+    /// fails with [`Reservation::refused`].
+    pub fn reserve(&self) -> Reservation {
+        self.memory.another()
     }
 }
 

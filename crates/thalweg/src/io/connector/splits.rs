@@ -13,8 +13,9 @@ use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Nanos, nanos};
 use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::flow::{Event, PartitionEvent, Push, Waker, WeakWaker, catch};
+use crate::flow::{Event, Op, PartitionEvent, Publish, Push, Waker, WeakWaker, catch};
 use crate::io::portions::{Share, Shared, Work};
+use crate::memory::Reservation;
 use crate::metrics::show;
 use crate::net::HostId;
 use crate::plan::TaskContext;
@@ -327,7 +328,8 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             source: Arc::clone(&self.source),
             board,
             task: cx.task,
-            operator: cx.op(cx.first_operator().unwrap_or_default()).name(),
+            op: cx.op(cx.first_operator().unwrap_or_default()),
+            memory: cx.fixed(cx.first_operator().unwrap_or_default()),
             waker: cx.waker.clone(),
             is_timed: cx.partitions.is_timed(),
             state,
@@ -352,7 +354,9 @@ pub(super) struct SplitTask<S: SplitSource> {
     source: Arc<S>,
     board: Arc<Shared<Board<S>>>,
     task: usize,
-    operator: Arc<str>,
+    op: Op,
+    /// Empty: readers have others like it.
+    memory: Reservation,
     waker: Waker,
     /// Whether the stage has event time.
     is_timed: bool,
@@ -433,7 +437,8 @@ impl<S: SplitSource> SplitTask<S> {
         };
         let ready = Arc::new(AtomicBool::new(true));
         let waker = SplitWaker { ready, task: self.waker.downgrade() };
-        let context = SplitContext { waker: waker.clone(), is_new };
+        let memory = self.memory.another();
+        let context = SplitContext { waker: waker.clone(), is_new, memory };
         let opened = self.source.open(&split, from, &context);
         let reader = opened.map_err(|error| place(error, &split))?;
         self.splits.push(OpenSplit { number, split, reader, waker, again: None, reads });
@@ -497,6 +502,29 @@ impl<S: SplitSource> SplitTask<S> {
         Ok(self.count > before)
     }
 
+    /// At the end of all splits: tells the source how far they were read, if the job ends well.
+    fn tell_at_end(&self) {
+        let ended = self.ended.iter();
+        let known = |(split, position, _): &(S::Split, Option<S::Position>, u64)| {
+            Some((split.clone(), position.clone()?))
+        };
+        let positions: Vec<_> = ended.filter_map(known).collect();
+        // Where others have closed it, what was read may not count.
+        if !self.splits.is_empty() || positions.is_empty() {
+            return;
+        }
+        let (source, operator) = (Arc::clone(&self.source), self.op.name());
+        self.op.signals().on_success(move || {
+            let tell = move || {
+                let told = catch(|| source.finished(&positions)).and_then(|told| told);
+                if let Err(error) = told.map_err(|error| error.in_operator(&*operator)) {
+                    log::warn!(target: "thalweg::connector", "the job has ended well, but: {error}");
+                }
+            };
+            Ok(Publish::Result(Box::new(tell)))
+        });
+    }
+
     /// What there is to do while no split is ready.
     fn rest(&mut self) -> Produced {
         if self.splits.is_empty() {
@@ -552,7 +580,10 @@ impl<S: SplitSource> Source for SplitTask<S> {
     }
 
     fn save(&mut self, event: Event) {
-        let Self { source, operator, board, task, state, before, splits, ended, .. } = self;
+        if event == Event::End {
+            self.tell_at_end();
+        }
+        let Self { source, op, board, task, state, before, splits, ended, .. } = self;
         state.save(event, |out| {
             if *task == 0 {
                 // Some of them may not be open yet, here or on another host.
@@ -577,7 +608,7 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 out.add(&(split.clone(), position.clone(), *reads, true));
                 positions.extend(position.clone().map(|position| (split.clone(), position)));
             }
-            let (source, operator) = (Arc::clone(source), Arc::clone(operator));
+            let (source, operator) = (Arc::clone(source), op.name());
             out.once_it_counts(move || match positions.is_empty() {
                 true => Ok(()),
                 false => catch(|| source.committed(&positions))

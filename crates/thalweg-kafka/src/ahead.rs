@@ -1,0 +1,124 @@
+//! What the client of a source may fetch ahead of its readers: a share of the job's memory. Pure, but for the reservation.
+
+use crate::client::Options;
+use thalweg::Result;
+use thalweg::memory::Reservation;
+
+/// The partitions of a source share one part in so many of the job's memory.
+const PART: usize = 8;
+/// The least that a partition needs, and the most that it gets: about the client's defaults.
+const LEAST: usize = 64 << 10;
+const MOST: usize = 128 << 20;
+/// What the client needs for a record beside its bytes.
+const RECORD: usize = 512;
+
+const QUEUE: &str = "queued.max.messages.kbytes";
+const RECORDS: &str = "queued.min.messages";
+const FETCH: &str = "fetch.message.max.bytes";
+/// The same as [`FETCH`].
+const FETCH_TOO: &str = "max.partition.fetch.bytes";
+
+/// What the client may hold of each partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// The kilobytes in its queue, and the records, of which either stops it from asking for more.
+    queue: usize,
+    records: usize,
+    /// The bytes that it asks for at a time.
+    fetch: usize,
+}
+
+impl Ahead {
+    /// Where so many partitions share a job's memory.
+    pub(crate) fn of(memory: usize, partitions: usize) -> Self {
+        let share = (memory / PART / partitions.max(1)).clamp(LEAST, MOST);
+        Self {
+            queue: share / 2 / 1024,
+            records: share / 8 * 3 / RECORD,
+            fetch: (share / 8).min(1 << 20),
+        }
+    }
+
+    /// With what the user has set instead. What is no number is refused by the client.
+    pub(crate) fn or_set(self, options: &Options) -> Self {
+        let set = |name: &str| options.get(name)?.parse().ok();
+        Self {
+            queue: set(QUEUE).unwrap_or(self.queue),
+            records: set(RECORDS).unwrap_or(self.records),
+            fetch: set(FETCH).or_else(|| set(FETCH_TOO)).unwrap_or(self.fetch),
+        }
+    }
+
+    /// The client's settings, but for those that the user has set.
+    pub(crate) fn settings(&self, options: &Options) -> Vec<(&'static str, String)> {
+        let all = [(QUEUE, self.queue), (RECORDS, self.records), (FETCH, self.fetch)];
+        let is_free = |name| {
+            options.get(name).is_none() && (name != FETCH || options.get(FETCH_TOO).is_none())
+        };
+        let free = all.into_iter().filter(|(name, _)| is_free(name));
+        free.map(|(name, value)| (name, value.to_string())).collect()
+    }
+
+    /// The bytes that this comes to.
+    fn bytes(&self) -> usize {
+        let queue = self.queue.saturating_mul(1024);
+        queue.saturating_add(self.records.saturating_mul(RECORD)).saturating_add(self.fetch)
+    }
+
+    /// Reserves it for a partition.
+    ///
+    /// # Errors
+    ///
+    /// If the job has not as much memory left.
+    pub(crate) fn reserve(&self, memory: &mut Reservation) -> Result<()> {
+        let bytes = self.bytes();
+        if memory.try_resize(bytes) {
+            return Ok(());
+        }
+        let what = format!(
+            "no memory is left for what is fetched ahead of a partition, {} KiB; fewer partitions, or less of `{QUEUE}`, `{RECORDS}` \
+             and `{FETCH}`, need less",
+            bytes.div_ceil(1024)
+        );
+        Err(memory.refused(what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg::ErrorKind;
+    use thalweg::memory::MemoryPool;
+
+    #[test]
+    fn partitions_share_an_eighth_of_the_memory() {
+        for (memory, partitions) in [(8 << 20, 4), (1 << 30, 100), (1 << 30, 1), (4 << 30, 7)] {
+            let ahead = Ahead::of(memory, partitions);
+            let all = ahead.bytes() * partitions;
+            assert!(all <= memory / 8 && all > memory / 8 - memory / 64, "{ahead:?}: {all}");
+        }
+        assert_eq!(Ahead::of(0, 0), Ahead { queue: 32, records: 48, fetch: 8 << 10 });
+        assert_eq!(Ahead::of(0, 0).bytes(), LEAST);
+        let most = Ahead { queue: 64 << 10, records: 98_304, fetch: 1 << 20 };
+        assert_eq!(Ahead::of(usize::MAX, 3), most);
+    }
+
+    #[test]
+    fn what_is_set_is_reserved_and_left_as_it_is() {
+        let mut options = Options::default();
+        let ahead = Ahead::of(1 << 20, 1);
+        assert_eq!(ahead.settings(&options).len(), 3);
+        options.set(QUEUE.to_owned(), "2048".to_owned());
+        options.set(FETCH_TOO.to_owned(), "1000".to_owned());
+        let set = ahead.or_set(&options);
+        assert_eq!((set.queue, set.records, set.fetch), (2048, ahead.records, 1000));
+        assert_eq!(set.settings(&options), [(RECORDS, ahead.records.to_string())]);
+        let pool = MemoryPool::new(1 << 20);
+        let mut memory = pool.reserve();
+        let error = set.reserve(&mut memory).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory);
+        assert!(error.message().contains(QUEUE) && memory.bytes() == 0, "{error}");
+        ahead.reserve(&mut memory).unwrap();
+        assert_eq!(pool.used(), ahead.bytes());
+    }
+}
