@@ -9,8 +9,7 @@
 //! place.
 
 use super::codec::{
-    DecodeError, Level, MAX_EMPTY, derive_support::read_varint, derive_support::write_varint,
-    read_len, take,
+    DecodeError, Level, derive_support::read_varint, derive_support::write_varint, read_len, take,
 };
 use super::schema::{Evolution, Field, Schema};
 
@@ -199,11 +198,11 @@ impl Migration {
         input: &mut &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
-        for at in 0..length {
-            let before = input.len();
+        for _ in 0..length {
+            let (before, start) = (input.len(), out.len());
             self.step(item, input, out)?;
-            if input.len() == before && at >= MAX_EMPTY {
-                return Err(DecodeError::invalid("a list of at most 2^16 elements without bytes"));
+            if input.len() == before {
+                return repeat(start, length, out);
             }
         }
         Ok(())
@@ -237,6 +236,20 @@ impl Migration {
         }
         Ok(())
     }
+}
+
+/// The most bytes that a list gets whose elements had none: the input does not limit them.
+const MOST_NEW: usize = 1 << 30;
+
+/// Repeats the element from `start` on, so that there are `length`: one that is read from no bytes is as all others.
+fn repeat(start: usize, length: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let element = out[start..].to_vec();
+    if element.len().saturating_mul(length) > MOST_NEW {
+        return Err(DecodeError::invalid("a list of at most 1 GiB after the change"));
+    }
+    out.truncate(start);
+    out.extend(element.repeat(length));
+    Ok(())
 }
 
 fn same(length: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
@@ -283,6 +296,8 @@ struct Finder<'s> {
     keeps_hash: bool,
     /// Whether different values must stay different, as keys of a map or elements of a set.
     keeps_apart: bool,
+    /// Steps of types that have themselves in such keys or elements.
+    in_own_keys: Vec<usize>,
     /// Whether the values are dropped.
     drops: bool,
 }
@@ -457,7 +472,12 @@ impl<'s> Finder<'s> {
         if is_root {
             self.path.push(new);
         }
-        let found = find(self, from, to);
+        let mut found = find(self, from, to);
+        if found.is_ok() && !self.keeps_apart && self.in_own_keys.contains(&step) {
+            self.keeps_apart = true;
+            found = find(self, from, to);
+            self.keeps_apart = false;
+        }
         if is_root {
             self.path.pop();
         }
@@ -474,6 +494,9 @@ impl<'s> Finder<'s> {
         match (all.next(), all.next()) {
             (Some((name, new, step)), None) if *name == from && (drops || *new == to) => {
                 let step = *step;
+                if self.keeps_apart && !drops {
+                    self.in_own_keys.push(step);
+                }
                 Ok(self.add(Step::Again(step)))
             }
             (Some(_), Some(_)) => {

@@ -11,12 +11,14 @@ use serde_json::{Map, Number, Value};
 ///
 /// If the bytes are not a value of the schema.
 pub(crate) fn to_json(schema: &Schema, input: &mut &[u8]) -> Result<Value, DecodeError> {
-    Shown { open: Vec::new() }.value(schema, input)
+    Shown { open: Vec::new(), empty: 0 }.value(schema, input)
 }
 
 /// The types that enclose a value, by which those are found that contain themselves.
 struct Shown<'s> {
     open: Vec<(&'s str, &'s Schema)>,
+    /// How many elements without bytes there are so far: the length of the input does not limit them.
+    empty: usize,
 }
 
 fn number<const N: usize, T: Into<Number>>(
@@ -87,12 +89,10 @@ impl<'s> Shown<'s> {
             },
             Schema::List(of) | Schema::Set(of) => {
                 let length = read_len(input)?;
-                self.items(std::iter::repeat_n(&**of, length), length, input)?
+                self.items(of, length, input)?
             }
-            Schema::Array(of, length) => {
-                self.items(std::iter::repeat_n(&**of, *length), *length, input)?
-            }
-            Schema::Tuple(parts) => self.items(parts.iter(), parts.len(), input)?,
+            Schema::Array(of, length) => self.items(of, *length, input)?,
+            Schema::Tuple(parts) => self.parts(parts.iter(), input)?,
             Schema::Map(key, value) => self.map(key, value, input)?,
             Schema::Struct { name, fields, .. } => {
                 self.open.push((name, schema));
@@ -122,18 +122,29 @@ impl<'s> Shown<'s> {
         })
     }
 
-    fn items(
+    fn parts(
         &mut self,
         schemas: impl Iterator<Item = &'s Schema>,
+        input: &mut &[u8],
+    ) -> Result<Value, DecodeError> {
+        schemas.map(|schema| self.value(schema, input)).collect()
+    }
+
+    fn items(
+        &mut self,
+        of: &'s Schema,
         length: usize,
         input: &mut &[u8],
     ) -> Result<Value, DecodeError> {
         let mut all = Vec::with_capacity(length.min(FIRST));
-        for schema in schemas {
+        for _ in 0..length {
             let before = input.len();
-            all.push(self.value(schema, input)?);
-            if input.len() == before && all.len() > MAX_EMPTY {
-                return Ok(Value::String(format!("{length} elements without bytes")));
+            all.push(self.value(of, input)?);
+            if input.len() == before {
+                self.empty += 1;
+                if self.empty > MAX_EMPTY {
+                    return Ok(Value::String(format!("{length} elements without bytes")));
+                }
             }
         }
         Ok(Value::Array(all))
@@ -172,7 +183,7 @@ impl<'s> Shown<'s> {
             [Field { name, schema, .. }] if name == "0" => return self.value(schema, input),
             [Field { name, .. }, ..] if name == "0" => {
                 let schemas = fields.iter().map(|field| &field.schema);
-                return self.items(schemas, fields.len(), input);
+                return self.parts(schemas, input);
             }
             _ => {}
         }
@@ -192,7 +203,7 @@ impl<'s> Shown<'s> {
             Schema::Unit => return Ok(Value::String(name.clone())),
             Schema::Tuple(parts) => match parts.as_slice() {
                 [only] => self.value(only, input)?,
-                _ => self.items(parts.iter(), parts.len(), input)?,
+                _ => self.parts(parts.iter(), input)?,
             },
             Schema::Struct { fields, .. } => self.fields(fields, input)?,
             other => self.value(other, input)?,

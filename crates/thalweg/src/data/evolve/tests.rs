@@ -386,10 +386,64 @@ fn lists_without_bytes_are_bounded() {
     let schema = Vec::<Nothing>::schema();
     let mut bytes = Vec::new();
     crate::data::derive_support::write_varint(1 << 60, &mut bytes);
-    let same = Migration::find(&schema, &schema, false).unwrap();
-    assert!(same.apply(&mut &*bytes, &mut Vec::new()).is_err());
+    let migration = |to| Migration::find(&schema, &to, false).unwrap();
+    let mut out = Vec::new();
+    migration(Vec::<Nothing>::schema()).apply(&mut &*bytes, &mut out).unwrap();
+    assert_eq!(out, bytes);
+    assert!(migration(Vec::<Option<Nothing>>::schema()).apply(&mut &*bytes, &mut out).is_err());
     let shown = crate::data::to_json(&schema, &mut &*bytes).unwrap();
     assert_eq!(shown, "1152921504606846976 elements without bytes");
+}
+
+#[test]
+fn types_that_are_their_own_keys_drop_nothing() {
+    mod later {
+        #[derive(crate::Data, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct Node {
+            pub peers: std::collections::BTreeSet<Node>,
+        }
+    }
+    #[derive(Data, PartialEq, Eq, PartialOrd, Ord)]
+    struct Node {
+        peers: BTreeSet<Node>,
+        name: u8,
+    }
+    refused::<Node, later::Node>("`Node.name` is dropped, and two keys");
+}
+
+/// What is in them grows with their numbers multiplied, and not with the bytes.
+#[test]
+fn lists_of_lists_without_bytes_are_bounded() {
+    let array = |of| Schema::Array(Box::new(of), 60_000);
+    let of = |item: Schema| array(array(array(array(item))));
+    let find = |to: &Schema| Migration::find(&of(Schema::Unit), to, false).unwrap();
+    let mut out = Vec::new();
+    find(&of(Schema::Unit)).apply(&mut &[][..], &mut out).unwrap();
+    assert!(out.is_empty());
+    let optional = of(Schema::Option(Box::new(Schema::Unit)));
+    assert!(find(&optional).apply(&mut &[][..], &mut out).is_err());
+    let shown = crate::data::to_json(&of(Schema::Unit), &mut &[][..]).unwrap().to_string();
+    assert!(shown.contains("60000 elements without bytes") && shown.len() < 1 << 20);
+    // Each of a hundred thousand takes a few bytes.
+    let inner = encoded(&vec![(); 60_000]);
+    let mut bytes = Vec::new();
+    crate::data::derive_support::write_varint(100_000, &mut bytes);
+    bytes.extend(inner.repeat(100_000));
+    let schema = Vec::<Vec<()>>::schema();
+    let shown = crate::data::to_json(&schema, &mut &*bytes).unwrap();
+    assert_eq!(shown[99_999], "60000 elements without bytes");
+    // Parts without bytes beside others are no such elements.
+    let pairs = encoded(&vec![((), 7_u8); 70_000]);
+    let shown = crate::data::to_json(&Vec::<((), u8)>::schema(), &mut &*pairs).unwrap();
+    assert_eq!(shown.as_array().unwrap().len(), 70_000);
+    assert_eq!(shown[69_999].to_string(), "[null,7]");
+}
+
+#[test]
+fn lists_of_elements_without_bytes_get_their_new_bytes() {
+    becomes(vec![(), (), ()], vec![Some(()); 3], &["the value becomes optional"]);
+    becomes(vec![(); 100_000], vec![Some(()); 100_000], &["the value becomes optional"]);
+    becomes([(), ()], [Some(()); 2], &["the value becomes optional"]);
 }
 
 #[test]
