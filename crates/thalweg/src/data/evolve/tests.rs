@@ -1,5 +1,8 @@
 //! Tests of migrations: types of two versions of a program, and their schemas alone.
 
+mod model;
+mod random;
+
 use super::*;
 use crate::Data;
 use proptest::prelude::*;
