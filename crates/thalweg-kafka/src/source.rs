@@ -90,7 +90,7 @@ pub struct KafkaSource {
     until: Until,
     look_again: Duration,
     options: Options,
-    /// The client that lists topics, made when it is first needed.
+    /// The client that lists topics and asks for offsets, made when it is first needed.
     lister: Mutex<Option<Arc<Fetcher>>>,
     /// The client that reads, and what it may hold of each partition: made on each host when the first one is opened, since both
     /// follow from the job's memory and the number of partitions.
@@ -203,6 +203,8 @@ impl KafkaSource {
         Ok(Arc::new(Fetcher::new(&config)?))
     }
 
+    /// The client that is asked for partitions and offsets. A request by the one that reads would wait behind those for records,
+    /// which a broker answers when there are some.
     fn lister(&self) -> Result<Arc<Fetcher>> {
         let mut lister = self.lister.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lister) = &*lister {
@@ -213,19 +215,27 @@ impl KafkaSource {
         Ok(made)
     }
 
+    /// The client that reads, if there is one yet.
+    fn made(&self) -> Option<(Arc<Fetcher>, Ahead)> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The client that reads, and what it may hold of each partition of a job with this memory.
     fn reading(&self, memory: &MemoryPool) -> Result<(Arc<Fetcher>, Ahead)> {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((fetcher, ahead)) = &*reading {
-            return Ok((Arc::clone(fetcher), *ahead));
+        if let Some(made) = self.made() {
+            return Ok(made);
         }
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // Other hosts than the first have not listed them.
         let partitions = listed.map_or_else(|| self.list(), Ok)?.len();
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*reading {
+            return Ok(made.clone());
+        }
         let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
-        let made = self.client(Some(&ahead))?;
-        *reading = Some((Arc::clone(&made), ahead));
-        Ok((made, ahead))
+        let made = (self.client(Some(&ahead))?, ahead);
+        *reading = Some(made.clone());
+        Ok(made)
     }
 
     fn list(&self) -> Result<Vec<Partition>> {
@@ -359,12 +369,17 @@ impl SplitSource for KafkaSource {
         let mut memory = cx.reserve();
         let (fetcher, ahead) = self.reading(memory.pool())?;
         ahead.reserve(&mut memory)?;
+        if cx.is_new() {
+            // Otherwise it looks for new partitions each five minutes.
+            fetcher.metadata(&self.topics)?;
+        }
         let position = match from {
             Some(position) => position,
-            None => Position {
-                next: self.first_offset(&fetcher, split, cx.is_new())?,
-                until: self.last_offset(&fetcher, split)?,
-            },
+            None => {
+                let lister = self.lister()?;
+                let next = self.first_offset(&lister, split, cx.is_new())?;
+                Position { next, until: self.last_offset(&lister, split)? }
+            }
         };
         Reader::open(fetcher, split, position, cx.waker(), memory)
     }

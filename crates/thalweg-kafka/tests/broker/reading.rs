@@ -362,7 +362,7 @@ fn transactions(broker: &Broker, topic: &str) {
 }
 
 fn groups(broker: &mut Broker) {
-    let topic = broker.topic("groups", 2);
+    let topic = broker.topic("groups-at-the-end", 2);
     transactions(broker, &topic);
     let source = |group: &str| {
         let source = KafkaSource::new(broker.address(), topic.as_str()).group(group);
@@ -388,7 +388,7 @@ fn groups(broker: &mut Broker) {
 }
 
 fn compacted(broker: &mut Broker) {
-    let topic = broker.soon_compacted_topic("compacted");
+    let topic = broker.soon_compacted_topic("soon-compacted");
     let round = |text: &str| {
         let keys: Vec<_> = (0..50).map(|key| key.to_string()).collect();
         broker.append(&topic, Some(0), keys.iter().map(|key| (key.as_str(), text)));
