@@ -602,6 +602,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn entries_in_the_order_of_other_slots_stay_near_their_homes() {
         let add = |slots: &mut Slots<u64>, hash| {
             slots.insert_new(hash, &mut (), |()| hash, |hash, ()| *hash);
@@ -623,6 +624,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes too long")]
     fn equal_hashes_double_the_slots_once_at_most() {
         let mut slots = Slots::new();
         for n in 0..20_000_u64 {
