@@ -183,7 +183,7 @@ fn shown(digest: &Digest) -> String {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The other end may be gone; then nobody reads.
+    // Where the other end is gone, the line is not needed.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
