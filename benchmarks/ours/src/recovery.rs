@@ -1,6 +1,8 @@
-//! What comes after a failure. `recovery`: a job at a steady load is killed, and the time counts until it is started again,
-//! has its state back and has caught up; with `--after nothing`, until a first start has caught up. `rescale`: a job is suspended, and the time counts until it goes on with another
-//! number of tasks and the first record has met its state.
+//! What comes after a failure.
+//!
+//! `recovery`: a job at a steady load is killed, and the time counts until it is started again, has its state back and has
+//! caught up; with `--after nothing`, until a first start has caught up. `rescale`: a job is suspended, and the time counts
+//! until it goes on with another number of tasks and the first record has met its state.
 //!
 //! Both count keys, and each key comes once in so many records as there are keys: so every key's count is known.
 
@@ -13,7 +15,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
@@ -152,13 +153,12 @@ fn counted(
     records: u64,
     look: impl Fn(u64) + Send + Sync + 'static,
 ) -> Output<Vec<(u64, u64)>> {
-    let look = Mutex::new(look);
     let counts = numbers.group_by(move |n| n.wrapping_mul(618_033) % distinct).stateful_flat_map(
         0_u64,
         move |_, count, n| {
             *count += 1;
             if n.is_multiple_of(LOOKED_AT) {
-                look.lock().unwrap_or_else(PoisonError::into_inner)(n);
+                look(n);
             }
             (n + distinct >= records).then_some(*count)
         },
