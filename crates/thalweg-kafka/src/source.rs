@@ -81,7 +81,9 @@ enum Until {
 /// written, and what compressed batches grow to. Each host has a budget of its own.
 ///
 /// The order of a partition is kept. For event time, give the stream timestamps, say with
-/// [`MessageRef::timestamp`](crate::MessageRef::timestamp): each partition has a watermark of its own.
+/// [`MessageRef::timestamp`](crate::MessageRef::timestamp): each partition has a watermark of its own, and with
+/// [`aligned`](thalweg::operators::time::Watermarks::aligned) those that are ahead in event time wait, as in a replay, where otherwise
+/// each is read as fast as it goes.
 pub struct KafkaSource {
     brokers: String,
     topics: Topics,

@@ -1,6 +1,8 @@
 //! A source and a sink of another crate, by the public interface alone: a log in memory with partitions, to which writers append
 //! while jobs read it, and a table that takes batches of rows.
 
+#[path = "connector/aligned.rs"]
+mod aligned;
 #[path = "connector/at_once.rs"]
 mod at_once;
 #[path = "connector/panics.rs"]

@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("a_source_begins_and_ends_where_it_is_told_to", bounds),
     ("topics_that_match_are_read", matching),
     ("windows_of_the_records_own_time", windows),
+    ("partitions_that_are_ahead_in_event_time_wait", aligned),
     ("new_partitions_and_topics_are_found", found_later),
     ("a_bad_record_is_named", bad_record),
     ("records_that_are_gone_are_an_error", gone),
@@ -214,6 +215,47 @@ fn windows(broker: &mut Broker) {
     env.run().unwrap();
     let counts: Vec<_> = out.take().unwrap().into_iter().map(|pane| pane.value).collect();
     assert_eq!(counts, [2000; 10]);
+}
+
+/// The second partition has a record where the first one has twenty.
+fn aligned(broker: &mut Broker) {
+    let topic = broker.topic("aligned", 2);
+    let producer = broker.producer(None);
+    for n in 0..200_000i64 {
+        for partition in if n % 20 == 0 { 0..2 } else { 0..1 } {
+            let record = BaseRecord::to(&topic).partition(partition).key("").payload("x");
+            send(&producer, record.timestamp(1_000_000 + n));
+        }
+    }
+    producer.flush(PATIENCE).unwrap();
+    for cores in [1, 2] {
+        let mut config = Config::default();
+        config.cores = cores.try_into().unwrap();
+        let env = Environment::with_config(config);
+        let source = KafkaSource::new(broker.address(), topic.as_str()).until_now();
+        let reached = Arc::new(Mutex::new([1_000_000_000i64; 2]));
+        let apart = Arc::new(Mutex::new(0));
+        let worst = Arc::clone(&apart);
+        let watermarks = Watermarks::monotonous().aligned(Duration::from_secs(2));
+        let count = env
+            .read(source)
+            .assign_timestamps(|message: &MessageRef<'_>| message.timestamp().unwrap(), watermarks)
+            .map_with_timestamp(|message: MessageRef<'_>, at| (message.partition(), at.as_micros()))
+            .inspect(move |(partition, at)| {
+                let mut reached = reached.lock().unwrap();
+                let is_last = *at >= 1_000_000_000 + 199_980_000;
+                reached[*partition as usize] = if is_last { i64::MAX } else { *at };
+                let mut worst = worst.lock().unwrap();
+                *worst = (*worst).max(at - reached.iter().min().unwrap());
+            })
+            .count()
+            .collect_one();
+        env.run().unwrap();
+        assert_eq!(count.take().unwrap(), Some(210_000));
+        // A reader emits up to 1024 records between two looks.
+        let allowed = 2_000_000 + 1024 * 20_000;
+        assert!(*apart.lock().unwrap() <= allowed, "{apart:?} with {cores} tasks");
+    }
 }
 
 fn found_later(broker: &mut Broker) {

@@ -76,6 +76,12 @@ impl<E: Ends> Pipe for Forked<E> {
         first
     }
 
+    fn may_read(&mut self, split: usize) -> bool {
+        let mut all = true;
+        self.0.each(|end| all &= end.may_read(split));
+        all
+    }
+
     fn tick(&mut self, now: Nanos) {
         self.0.each(|end| end.tick(now));
     }

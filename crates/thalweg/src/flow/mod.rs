@@ -168,6 +168,12 @@ pub trait Pipe: Send {
         self.next().and_then(|next| next.idle(now))
     }
 
+    /// Whether a source that reads several splits in turn may read this one for now: it may not while the split is too far ahead in
+    /// event time. The task is woken when that may have changed.
+    fn may_read(&mut self, split: usize) -> bool {
+        self.next().is_none_or(|next| next.may_read(split))
+    }
+
     /// A turn ends with input left: flushes output that has waited too long.
     fn tick(&mut self, now: Nanos) {
         if let Some(next) = self.next() {

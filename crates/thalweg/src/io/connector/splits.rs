@@ -450,14 +450,16 @@ impl<S: SplitSource> SplitTask<S> {
         Ok(())
     }
 
-    /// Chooses the split to read next: the current one, unless others have waited for long enough.
-    fn choose(&mut self, now: Nanos) -> Option<usize> {
+    /// Chooses the split to read next: the current one, unless others have waited for long enough, or it is too far ahead of them
+    /// in event time.
+    fn choose(&mut self, now: Nanos, mut may_read: impl FnMut(usize) -> bool) -> Option<usize> {
         let all = self.splits.len();
         let first = usize::from(self.run >= TURN);
         let next = (first..all + first).map(|step| (self.current + step) % all);
         let is_ready = |at: &usize| {
-            let OpenSplit { waker, again, .. } = &self.splits[*at];
-            waker.ready.load(Ordering::Acquire) || again.is_some_and(|again| again <= now)
+            let OpenSplit { number, waker, again, .. } = &self.splits[*at];
+            let is_due = again.is_some_and(|again| again <= now);
+            (waker.ready.load(Ordering::Acquire) || is_due) && may_read(*number as usize)
         };
         let chosen = next.into_iter().find(is_ready)?;
         if chosen != self.current || self.run >= TURN {
@@ -526,7 +528,7 @@ impl<S: SplitSource> SplitTask<S> {
     }
 
     /// What there is to do while no split is ready.
-    fn rest(&mut self) -> Produced {
+    fn rest(&mut self, now: Nanos) -> Produced {
         if self.splits.is_empty() {
             if self.every.is_none() {
                 return Produced::End;
@@ -536,7 +538,8 @@ impl<S: SplitSource> SplitTask<S> {
                 return Produced::Partition(PartitionEvent::NoSplit);
             }
         }
-        let again = self.splits.iter().filter_map(|open| open.again);
+        // What is due already is held back, and the task is woken when it may be read.
+        let again = self.splits.iter().filter_map(|open| open.again).filter(|again| *again > now);
         again.chain(self.next_look).min().map_or(Produced::Nothing, Produced::NothingUntil)
     }
 }
@@ -564,8 +567,9 @@ impl<S: SplitSource> Source for SplitTask<S> {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Produced::Partition(event));
             }
-            let Some(at) = self.choose(now).filter(|_| !self.splits.is_empty()) else {
-                return Ok(self.rest());
+            let is_timed = self.is_timed;
+            let Some(at) = self.choose(now, |split| !is_timed || next.may_read(split)) else {
+                return Ok(self.rest(now));
             };
             let number = self.splits[at].number;
             if self.is_timed && self.entered != Some(number) {

@@ -373,6 +373,13 @@ where
         self.fresh >= MOST || self.next.is_full()
     }
 
+    /// A split that is read in turn waits by itself; the task waits once all that it reads do.
+    fn may_read(&mut self, split: usize) -> bool {
+        let Some(drift) = &self.drift else { return true };
+        let at = self.splits.watermark_of(split, watermark_of(&self.generator));
+        at.is_none_or(|at| !drift.must_hold(self.task, at))
+    }
+
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {
         let again = self.next.idle(now);
         let sooner = |due: Nanos| Some(again.map_or(due, |again| again.min(due)));
@@ -380,7 +387,10 @@ where
         if !self.settled {
             return if self.held { sooner(self.due) } else { again };
         }
-        if self.say(now, false) {
+        let said = self.say(now, false);
+        // Splits that are left out from now on hold back no other one.
+        self.tell();
+        if said {
             return Some(now);
         }
         let quiet_since = *self.quiet_since.get_or_insert(now);

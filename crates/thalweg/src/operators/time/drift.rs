@@ -134,18 +134,26 @@ impl Drift {
 
     /// Returns whether a task must wait. If so, it is woken when another task has advanced.
     pub(super) fn must_wait(&self, task: usize) -> bool {
-        if !self.is_ahead(task) {
+        self.is_ahead(task, || self.tasks[task].at.load(Ordering::SeqCst))
+    }
+
+    /// Returns whether a split that this task reads must wait, which has this watermark. If so, the task is woken when another
+    /// split has advanced.
+    pub(super) fn must_hold(&self, task: usize, split: Timestamp) -> bool {
+        self.is_ahead(task, || split.as_micros())
+    }
+
+    fn is_ahead(&self, task: usize, at: impl Fn() -> i64) -> bool {
+        let is_ahead = || {
+            let all = self.tasks.iter().map(|task| task.at.load(Ordering::SeqCst));
+            let last = all.min().unwrap_or(i64::MAX);
+            at() != i64::MAX && at() > last.saturating_add(self.most)
+        };
+        if !is_ahead() {
             return false;
         }
         self.tasks[task].waits.store(true, Ordering::SeqCst);
-        self.is_ahead(task)
-    }
-
-    fn is_ahead(&self, task: usize) -> bool {
-        let at = self.tasks[task].at.load(Ordering::SeqCst);
-        let others = self.tasks.iter().map(|other| other.at.load(Ordering::SeqCst));
-        let last = others.min().unwrap_or(i64::MAX);
-        at != i64::MAX && at > last.saturating_add(self.most)
+        is_ahead()
     }
 }
 

@@ -60,11 +60,23 @@ impl<G> Splits<G> {
     /// one of them has none yet, or all are idle.
     pub(super) fn watermark(&self, current: Option<Timestamp>) -> Option<Timestamp> {
         let holding = self.all.iter().filter(|(_, split)| !split.idle);
-        let of = |(number, split): (&usize, &Split<G>)| match Some(*number) == self.current {
+        holding.map(|(number, split)| self.of(*number, split, current)).min().flatten()
+    }
+
+    /// The watermark of one of them.
+    pub(super) fn watermark_of(
+        &self,
+        split: usize,
+        current: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        self.of(split, self.all.get(&split)?, current)
+    }
+
+    fn of(&self, number: usize, split: &Split<G>, current: Option<Timestamp>) -> Option<Timestamp> {
+        match Some(number) == self.current {
             true => split.watermark.max(current),
             false => split.watermark,
-        };
-        holding.map(of).min().flatten()
+        }
     }
 }
 

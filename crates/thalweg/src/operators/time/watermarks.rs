@@ -194,8 +194,9 @@ impl<G> Watermarks<G> {
     /// Stops a partition while its watermark is more than `most` ahead of that of the last one. This bounds what
     /// windows hold open, however different the partitions' speeds.
     ///
-    /// Tasks that read files are aligned by the file that each reads. The files themselves advance together in any
-    /// case, since the one with the least watermark is read next.
+    /// Of a [connector](crate::connector) each split is stopped by itself, while the other splits of its task are read on. Tasks
+    /// that read files are aligned by the file that each reads; the files themselves advance together in any case, since the one
+    /// with the least watermark is read next. A partition may get ahead by what is read between two looks, about a thousand records.
     ///
     /// All partitions wait for one that has no record yet, until it has one, ends, or is idle by
     /// [`idle_after`](Self::idle_after). A partition that waits is not idle.
