@@ -57,6 +57,7 @@ mod ahead;
 #[cfg(feature = "avro")]
 mod avro;
 mod client;
+mod kept;
 mod message;
 mod outgoing;
 mod reader;

@@ -1,6 +1,7 @@
 //! Topics as sinks.
 
 use crate::client::{Options, asked, error};
+use crate::kept::Kept;
 use crate::outgoing::{Limits, Outgoing};
 use crate::transactions::{Clients, Epoch, Transactions};
 use crate::writer::{Deliveries, Most, Room, Writer};
@@ -45,8 +46,13 @@ enum Delivery {
 /// transaction; but a cluster that forgets the offsets of groups (`offsets.retention.minutes`, a week) before the job goes on makes it
 /// write that one transaction again. Brokers must be of version 2.5 or later.
 ///
-/// Without checkpoints all is written in one transaction a task when the job has ended well. At most
-/// [`max_epoch_bytes`](Self::max_epoch_bytes) bytes may wait in a task.
+/// A source that is faster than the brokers waits: when a task has kept a quarter of [`max_epoch_bytes`](Self::max_epoch_bytes), or its
+/// share of an eighth of the job's memory, or that is refused, a checkpoint is taken before its time, and records go on when it has come.
+/// While a transaction is written, the next one is filled.
+///
+/// Without checkpoints all is written in one transaction a task when the job has ended well, and
+/// [`max_epoch_bytes`](Self::max_epoch_bytes) is the end of it. So it is for what comes in front of a barrier, such as all that an
+/// aggregation emits at the end of its input.
 pub struct KafkaSink<I: Record + ?Sized, F> {
     brokers: String,
     topic: String,
@@ -118,7 +124,8 @@ where
         }
     }
 
-    /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB.
+    /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB. A quarter of it is
+    /// the most that is written at once in a job with checkpoints, so that the rest is for what cannot wait.
     #[must_use]
     pub fn max_epoch_bytes(mut self, bytes: usize) -> Self {
         self.max_epoch_bytes = bytes;
@@ -241,7 +248,8 @@ where
                 let most =
                     Most { bytes: self.max_epoch_bytes, has_checkpoints: cx.has_checkpoints() };
                 let begun = self.transactions.begin(self.clients()?, &self.topic, cx)?;
-                Ok(Writer::in_epochs(encode, limits, most, begun))
+                let kept = Kept::new(cx.reserve(), cx.tasks(), self.max_epoch_bytes);
+                Ok(Writer::in_epochs(encode, limits, (kept, most), begun))
             }
         }
     }

@@ -5,6 +5,7 @@
 //! it is known for sure which transactions there are: those up to the group's offset.
 
 use crate::client::{Watch, error, is_hopeless};
+use crate::kept::Records;
 use crate::outgoing::Outgoing;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata};
@@ -33,17 +34,17 @@ pub struct Epoch {
     name: String,
     /// Its number among them, from 1.
     number: u64,
-    records: Vec<u8>,
+    records: Records,
 }
 
 impl Epoch {
-    pub(crate) fn new(name: String, number: u64, records: Vec<u8>) -> Self {
+    pub(crate) fn new(name: String, number: u64, records: Records) -> Self {
         Self { name, number, records }
     }
 
     /// Of records that were sent at once.
     pub(crate) fn nothing() -> Self {
-        Self::new(String::new(), 0, Vec::new())
+        Self::new(String::new(), 0, Records::none())
     }
 }
 
@@ -150,6 +151,7 @@ impl Transactions {
     /// Writes what a task has written between two checkpoints, unless that was done before.
     pub(crate) fn commit(&self, clients: &Clients, topic: &str, epoch: &Epoch) -> Result<()> {
         let Epoch { name, number, records } = epoch;
+        let records = records.bytes();
         if name.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Writes the records of one task.
 
 use crate::client::Faults;
+use crate::kept::Kept;
 use crate::outgoing::{Limits, Outgoing, unsent};
 use crate::transactions::{Begun, Epoch};
 use rdkafka::client::ClientContext;
@@ -150,7 +151,7 @@ enum Way {
     /// Sends each record as it comes.
     AtOnce { topic: String, producer: Arc<ThreadedProducer<Deliveries>>, sent: Arc<Sent> },
     /// Keeps records for a transaction.
-    InEpochs { numbers: Numbers, records: Vec<u8>, most: Most },
+    InEpochs { numbers: Numbers, kept: Kept, most: Most },
 }
 
 impl Way {
@@ -223,9 +224,14 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
         Self::new(encode, limits, Way::AtOnce { topic, producer, sent: Arc::default() })
     }
 
-    pub(crate) fn in_epochs(encode: Arc<F>, limits: Limits, most: Most, begun: Begun) -> Self {
+    pub(crate) fn in_epochs(
+        encode: Arc<F>,
+        limits: Limits,
+        (kept, most): (Kept, Most),
+        begun: Begun,
+    ) -> Self {
         let numbers = Numbers::Asked(begun);
-        Self::new(encode, limits, Way::InEpochs { numbers, records: Vec::new(), most })
+        Self::new(encode, limits, Way::InEpochs { numbers, kept, most })
     }
 
     fn new(encode: Arc<F>, limits: Limits, way: Way) -> Self {
@@ -264,10 +270,10 @@ where
                     unsent(cause)
                 })
             }
-            Way::InEpochs { numbers, records, most } => {
+            Way::InEpochs { numbers, kept, most } => {
                 numbers.answer()?;
-                record.save(records);
-                if records.len() > most.bytes {
+                kept.add(record);
+                if kept.len() > most.bytes {
                     return Err(too_much(*most));
                 }
                 Ok(())
@@ -280,6 +286,13 @@ where
             Way::AtOnce { producer, .. } => producer.client().context().is_full(),
             // Records do not pile up while brokers do not answer.
             Way::InEpochs { numbers, .. } => numbers.are_awaited(),
+        }
+    }
+
+    fn has_enough(&mut self) -> bool {
+        match &mut self.way {
+            Way::AtOnce { .. } => false,
+            Way::InEpochs { kept, .. } => kept.are_enough(),
         }
     }
 
@@ -298,13 +311,10 @@ where
                 };
                 Ok(Some(Prepared::new(Epoch::nothing()).after(flush)))
             }
-            Way::InEpochs { records, .. } if records.is_empty() => Ok(None),
-            Way::InEpochs { numbers, records, .. } => {
+            Way::InEpochs { kept, .. } if kept.len() == 0 => Ok(None),
+            Way::InEpochs { numbers, kept, .. } => {
                 let (name, number) = numbers.next()?;
-                // The next epoch is likely to be about as large.
-                let next = Vec::with_capacity(records.len());
-                let records = std::mem::replace(records, next);
-                Ok(Some(Prepared::new(Epoch::new(name, number, records))))
+                Ok(Some(Prepared::new(Epoch::new(name, number, kept.take()))))
             }
         }
     }

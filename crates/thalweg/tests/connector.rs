@@ -5,6 +5,8 @@
 mod aligned;
 #[path = "connector/at_once.rs"]
 mod at_once;
+#[path = "connector/enough.rs"]
+mod enough;
 #[path = "connector/panics.rs"]
 mod panics;
 

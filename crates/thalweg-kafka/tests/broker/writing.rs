@@ -4,6 +4,7 @@ use crate::Test;
 use crate::broker::{Broker, PATIENCE};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::time::Duration;
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::time::Timestamp;
 use thalweg::{Environment, ErrorKind};
@@ -14,6 +15,7 @@ pub const TESTS: &[Test] = &[
     ("keys_go_where_kafkas_own_clients_send_them", partitions),
     ("all_is_written_at_least_once", at_least_once),
     ("all_is_written_exactly_once_without_checkpoints", exactly_once),
+    ("a_source_that_is_faster_than_the_brokers_waits", fast),
     ("a_transaction_is_written_once_however_often_it_is_committed", once),
     ("a_producer_that_was_fenced_begins_anew", fenced),
     ("a_checkpoint_does_not_wait_for_what_is_sent_behind_it", endless),
@@ -119,6 +121,39 @@ fn exactly_once(broker: &mut Broker) {
     env.range(0..100_000).write(KafkaSink::exactly_once(broker.address(), &topic, number));
     env.run().unwrap();
     assert_eq!(broker.texts(&topic), texts(0..100_000));
+}
+
+/// Ten times as much as a task may keep, with checkpoints that are taken because of that alone.
+fn fast(broker: &mut Broker) {
+    let large = |text: String, out: &mut Outgoing| {
+        out.key(&text[980..]).payload(&text);
+        Ok(())
+    };
+    let count = 60_000;
+    for (name, tasks) in [("fused", 1), ("shuffled", 2), ("little-memory", 2)] {
+        let topic = broker.topic(&format!("fast-{name}"), 4);
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.cores = NonZeroUsize::new(tasks).unwrap();
+        let mut checkpoints = CheckpointConfig::new(folder.path());
+        checkpoints.interval = Duration::from_secs(3600);
+        config.checkpoints = Some(checkpoints);
+        let mut most = 6 << 20;
+        if name == "little-memory" {
+            (config.memory, most) = (12 << 20, 1 << 30);
+        }
+        let env = Environment::with_config(config);
+        let sink = KafkaSink::exactly_once(broker.address(), &topic, large).max_epoch_bytes(most);
+        let texts = env.range(0..count).map(|n| format!("{n:01000}"));
+        match name {
+            "shuffled" => texts.shuffle().write(sink),
+            _ => texts.write(sink),
+        }
+        env.run().unwrap();
+        let texts = broker.texts(&topic);
+        assert_eq!(texts.len() as u64, count, "{name}");
+        assert!(texts.iter().enumerate().all(|(n, text)| text.parse() == Ok(n)), "{name}");
+    }
 }
 
 /// What the engine does when it goes on from a checkpoint whose commits were made, wholly or not.

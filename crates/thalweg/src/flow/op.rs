@@ -64,6 +64,8 @@ pub(crate) struct Signals {
     epoch: AtomicU64,
     /// The barrier behind which sources read nothing more, because the job is suspended there; 0 if there is none.
     last_barrier: AtomicU64,
+    /// Whether an operator waits for a checkpoint that is not on its way.
+    wants_checkpoint: AtomicBool,
     /// The barriers that did not pass a loop between two rounds, each with the operator that it came to within one.
     torn: Mutex<BTreeMap<Epoch, Arc<str>>>,
     ending: Mutex<Ending>,
@@ -102,6 +104,9 @@ pub(crate) trait Others: Send + Sync {
 
     /// Sources of the other hosts should end too.
     fn drain(&self);
+
+    /// An operator of this host waits for a checkpoint.
+    fn want_checkpoint(&self);
 }
 
 /// How a job ends.
@@ -184,6 +189,25 @@ impl Signals {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// Requests a checkpoint before its time.
+    pub(crate) fn want_checkpoint(&self) {
+        if !self.wants_checkpoint.swap(true, Ordering::AcqRel)
+            && let Some(others) = self.others.get()
+        {
+            others.want_checkpoint();
+        }
+    }
+
+    /// As [`want_checkpoint`](Self::want_checkpoint), on the host that takes it.
+    pub(crate) fn want_checkpoint_here(&self) {
+        self.wants_checkpoint.store(true, Ordering::Release);
+    }
+
+    /// Whether one was requested since the last barrier.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.wants_checkpoint.load(Ordering::Acquire)
+    }
+
     /// Whether sources should end.
     pub(crate) fn draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
@@ -192,6 +216,7 @@ impl Signals {
     /// Requests the sources of this host to send one more barrier, and to read nothing behind it if it is the last one;
     /// returns its number.
     pub(crate) fn number_barrier(&self, is_last: bool) -> Epoch {
+        self.wants_checkpoint.store(false, Ordering::Release);
         let next = |epoch: u64| {
             // Before the number can be seen: a source that sends the barrier must know that it is the last one.
             if is_last {
@@ -206,6 +231,7 @@ impl Signals {
     /// Requests the sources of this host to send this barrier, which the first host has numbered, and to read nothing behind
     /// it if it is the last one.
     pub(crate) fn barrier_asked(&self, Epoch(epoch): Epoch, is_last: bool) {
+        self.wants_checkpoint.store(false, Ordering::Release);
         if is_last {
             self.last_barrier.store(epoch, Ordering::Release);
         }

@@ -106,6 +106,8 @@ enum JobMessage {
     /// All hosts have, or one could not.
     Over(Result<()>),
     Drain,
+    /// An operator of a host waits for a checkpoint.
+    WantsCheckpoint,
     /// A host requests that the job be suspended, and says why.
     Suspend(String),
     /// A host requests a barrier. It numbers its requests.
@@ -320,6 +322,7 @@ impl JobHosts {
             | JobMessage::Published(_)
             | JobMessage::Suspend(_)
             | JobMessage::BarrierRequest(_)
+            | JobMessage::WantsCheckpoint
             | JobMessage::Saved(..)
                 if self.me != HostId::FIRST =>
             {
@@ -382,6 +385,7 @@ impl JobHosts {
             JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
             JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
+            JobMessage::WantsCheckpoint => self.with_job(|job| job.want_checkpoint_here()),
             JobMessage::Suspend(why) => self.with_job(|job| job.suspend_here(why)),
             JobMessage::BarrierRequest(request) => self.with_job(|job| {
                 let epoch = job.number_barrier(request.is_last);
@@ -464,6 +468,10 @@ impl Others for JobHosts {
     fn drain(&self) {
         self.send_all(&JobMessage::Drain);
     }
+
+    fn want_checkpoint(&self) {
+        self.take(self.me, JobMessage::WantsCheckpoint);
+    }
 }
 
 impl JobHosts {
@@ -543,6 +551,7 @@ impl JobMessage {
                 error.encode(out);
             }
             Self::Drain => 4u8.encode(out),
+            Self::WantsCheckpoint => 20u8.encode(out),
             Self::Suspend(why) => {
                 18u8.encode(out);
                 why.encode(out);
@@ -606,6 +615,7 @@ impl JobMessage {
             17 => Self::Saved(Epoch(u64::decode(input)?), Err(Error::decode(input)?)),
             18 => Self::Suspend(Data::decode(input)?),
             19 => Self::Order(SaveOrder::Counts(Epoch(u64::decode(input)?))),
+            20 => Self::WantsCheckpoint,
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

@@ -209,6 +209,17 @@ impl Job {
         self.wake_all();
     }
 
+    /// An operator of some host waits for a checkpoint, which this host takes.
+    pub(super) fn want_checkpoint_here(&self) {
+        self.signals.want_checkpoint_here();
+        self.notify();
+    }
+
+    /// Whether an operator waits for a checkpoint that is not on its way.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.signals.wants_checkpoint()
+    }
+
     /// Another host of the job drains it.
     pub(super) fn drain_here(&self) {
         self.signals.drain_here();

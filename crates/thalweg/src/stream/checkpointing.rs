@@ -27,8 +27,8 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the thread looks at the job's clock.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the thread looks at the job's clock, and at whether an operator waits for a checkpoint.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The most tasks whose commits are made at the same time.
 const COMMITS_AT_ONCE: usize = 16;
@@ -228,7 +228,9 @@ impl Checkpointing {
                 return;
             }
             let savepoints = job.savepoints.take();
-            if savepoints.is_empty() && job.now() < next {
+            // What fails is not tried at once again, however much it is wanted.
+            let is_wanted = !failure.is_on() && job.launched().job.wants_checkpoint();
+            if savepoints.is_empty() && !is_wanted && job.now() < next {
                 continue;
             }
             let taken = self.take(job, false, &mut lateness, warnings);
@@ -452,6 +454,11 @@ impl Failure {
             warnings.of_checkpoint(&format!("{error}; the job goes on, and tries again"));
         }
         self.0 = now;
+    }
+
+    /// Whether the last one could not be taken.
+    fn is_on(&self) -> bool {
+        self.0.is_some()
     }
 
     /// A checkpoint was taken.

@@ -9,8 +9,9 @@ use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{
-    Epoch, Event, Flow, Op, Pipe, Publish, Push, Signals, Waker, WeakWaker, catch, guard,
+    Depth, Epoch, Event, Flow, Op, Pipe, Publish, Push, Signals, Waker, WeakWaker, catch, guard,
 };
+use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, TaskContext};
 use crate::stream::{Chain, Stream};
@@ -76,6 +77,14 @@ pub trait SinkWriter: Send + 'static {
         false
     }
 
+    /// Whether as much was written since the last barrier as should be prepared at once. Records stop until the next one, and a
+    /// checkpoint is taken as soon as can be, so that a sink that keeps records until they are committed makes sources
+    /// wait that are faster. Unlike where it [is full](Self::is_full), what is in front of a barrier on its way is written all the
+    /// same. Called as often, in jobs with checkpoints.
+    fn has_enough(&mut self) -> bool {
+        false
+    }
+
     /// There are no records for now: what is held back for larger batches should be sent. Does not block.
     ///
     /// # Errors
@@ -130,6 +139,8 @@ pub struct SinkContext {
     id: Option<u64>,
     is_restored: bool,
     waker: SinkWaker,
+    /// An empty one, of the writer's task.
+    memory: Reservation,
 }
 
 impl SinkContext {
@@ -158,6 +169,12 @@ impl SinkContext {
     /// Whether the job goes on from a checkpoint.
     pub fn is_restored(&self) -> bool {
         self.is_restored
+    }
+
+    /// An empty reservation from the job's memory, for what a writer keeps; its [`pool`](Reservation::pool) says how much there is
+    /// in all. Where it is refused, the writer [has enough](SinkWriter::has_enough), or fails with [`Reservation::refused`].
+    pub fn reserve(&self) -> Reservation {
+        self.memory.another()
     }
 
     /// What a writer calls that was [full](SinkWriter::is_full).
@@ -211,6 +228,8 @@ struct Pending<K: Sink> {
     operator: Arc<str>,
     /// Of the job, which holds this in what its tasks have saved at their end.
     signals: Weak<Signals>,
+    /// The task, whose writer may have room again when something is committed.
+    task: WeakWaker,
     waiting: Mutex<Vec<Waiting<K::Commit>>>,
     /// Held while something is committed, so that commits are in order.
     committing: Mutex<()>,
@@ -273,7 +292,9 @@ impl<K: Sink> Pending<K> {
                 .and_then(|committed| committed)
                 .map_err(|error| error.in_operator(&*self.operator))?;
             // Still the first: others are added behind it.
-            lock(&self.waiting).remove(0);
+            let committed = lock(&self.waiting).remove(0);
+            drop((commit, committed));
+            self.task.wake();
         }
     }
 
@@ -297,6 +318,8 @@ struct WritePush<K: Sink> {
     writer: Option<K::Writer>,
     pending: Arc<Pending<K>>,
     state: StateHandle,
+    /// The last barrier that has arrived.
+    epoch: Epoch,
     count: u64,
     /// The writer's does not keep it.
     _waker: Waker,
@@ -325,6 +348,7 @@ impl<K: Sink> WritePush<K> {
             id: cx.checkpointed_id(id),
             is_restored: cx.is_restored(),
             waker: SinkWaker(cx.waker.downgrade()),
+            memory: cx.fixed(id),
         };
         let writer = match is_trial {
             true => None,
@@ -334,10 +358,12 @@ impl<K: Sink> WritePush<K> {
             sink: Arc::clone(sink),
             operator: op.name(),
             signals: Arc::downgrade(op.signals()),
+            task: cx.waker.downgrade(),
             waiting: Mutex::default(),
             committing: Mutex::default(),
         });
-        Ok(Self { op, writer, pending, state, count: 0, _waker: cx.waker.clone() })
+        let epoch = Epoch::default();
+        Ok(Self { op, writer, pending, state, epoch, count: 0, _waker: cx.waker.clone() })
     }
 
     /// At a barrier or the end: prepares what was written, and saves all that waits to be committed.
@@ -355,6 +381,28 @@ impl<K: Sink> WritePush<K> {
             let pending = Arc::clone(&self.pending);
             out.once_it_counts(move || pending.commit(epoch));
         });
+    }
+
+    fn writer_is_full(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| guard(&self.op, || writer.is_full()))
+    }
+
+    /// Whether records should wait for a checkpoint, which is requested unless it is on its way. They do not where none would come: in a
+    /// loop, or while the job is drained.
+    fn waits_for_checkpoint(&mut self) -> bool {
+        let Some(writer) = self.writer.as_mut().filter(|_| self.state.is_on()) else {
+            return false;
+        };
+        let signals = self.op.signals();
+        if self.epoch < signals.epoch() || signals.draining() || self.op.depth() > Depth::default()
+        {
+            return false;
+        }
+        let waits = guard(&self.op, || writer.has_enough());
+        if waits {
+            signals.want_checkpoint();
+        }
+        waits
     }
 
     /// At the end: what is left is committed when the job ends well.
@@ -383,7 +431,12 @@ impl<K: Sink> Pipe for WritePush<K> {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Barrier(epoch) if self.state.is_on() => self.prepare(event, epoch),
+            Event::Barrier(epoch) => {
+                self.epoch = epoch;
+                if self.state.is_on() {
+                    self.prepare(event, epoch);
+                }
+            }
             Event::End => {
                 self.prepare(event, Epoch::LAST);
                 self.end();
@@ -393,11 +446,18 @@ impl<K: Sink> Pipe for WritePush<K> {
     }
 
     fn resume(&mut self) -> Flow {
-        if self.is_full() { Flow::Blocked } else { Flow::Ready }
+        if self.writer_is_full() {
+            Flow::Blocked
+        } else if self.waits_for_checkpoint() {
+            // Every barrier has passed that is known.
+            Flow::Paused
+        } else {
+            Flow::Ready
+        }
     }
 
     fn is_full(&mut self) -> bool {
-        self.writer.as_mut().is_some_and(|writer| guard(&self.op, || writer.is_full()))
+        self.writer_is_full() || self.waits_for_checkpoint()
     }
 
     fn idle(&mut self, _: crate::clock::Nanos) -> Option<crate::clock::Nanos> {
