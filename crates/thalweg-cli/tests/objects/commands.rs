@@ -34,7 +34,7 @@ fn text(bytes: &[u8]) -> String {
 fn interrupt(server: &Server, folder: &Path, prefix: &str) {
     let mut job = Job::start(command(folder, &url(prefix), &server.endpoint(), 20_000));
     let has_spilled = || server.keys(prefix).iter().any(|key| key.contains("/spilled-"));
-    job.until("there are no checkpoints", || server.newest(prefix) > 3 && has_spilled());
+    job.until("there are no checkpoints", || server.taken(prefix) > 3 && has_spilled());
     let newest = server.newest(prefix);
     job.until("there is no further checkpoint", || server.newest(prefix) > newest + 1);
     job.kill();
@@ -106,7 +106,7 @@ fn removed_while_it_runs(server: &Server) {
     let folder = tempfile::tempdir().unwrap();
     let prefix = "removed";
     let mut job = Job::start(command(folder.path(), &url(prefix), &server.endpoint(), 200_000));
-    job.until("there are no checkpoints", || server.newest(prefix) > 1);
+    job.until("there are no checkpoints", || server.taken(prefix) > 1);
     said(server, &["rm", &url(prefix), "--all"]);
     let (status, errors) = job.end();
     assert!(!status.success(), "{errors}");
@@ -126,7 +126,7 @@ fn several_hosts(server: &Server) {
     };
     let mut job = launched(20_000);
     let parts = || server.keys(prefix).iter().filter(|key| key.contains("/part-")).count();
-    job.until("there are no parts", || server.newest(prefix) > 3 && parts() > 1);
+    job.until("there are no parts", || server.taken(prefix) > 3 && parts() > 1);
     job.kill();
     // Hosts end when their launcher is killed; one may take a moment, and ends when the next run begins.
     let (status, errors) = launched(0).end();

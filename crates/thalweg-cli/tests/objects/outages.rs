@@ -19,7 +19,7 @@ fn outages(server: &Server) {
     let (folder, prefix) = (folder.path(), "outages");
     let proxy = Proxy::start(server);
     let mut job = Job::start(command(folder, &url(prefix), &proxy.endpoint(), 200_000));
-    job.until("there is no checkpoint", || server.newest(prefix) > 2);
+    job.until("there is no checkpoint", || server.taken(prefix) > 2);
     proxy.set_down(true);
     sleep(Duration::from_secs(2));
     let before = server.newest(prefix);
@@ -49,7 +49,7 @@ fn lost_answers(server: &Server) {
     proxy.lose_answers();
     let start = |pause| Job::start(command(folder, &url(prefix), &proxy.endpoint(), pause));
     let mut job = start(200_000);
-    job.until("there are no checkpoints", || server.newest(prefix) > 6);
+    job.until("there are no checkpoints", || server.taken(prefix) > 6);
     let said = job.kill();
     assert!(proxy.lost() > 2, "{} answers were lost, which tests little", proxy.lost());
     assert!(!said.contains(AGAIN), "{said}");

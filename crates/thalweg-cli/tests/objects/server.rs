@@ -132,6 +132,11 @@ impl Server {
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 
+    /// How many checkpoints the last run has tried to take under a prefix: its numbers follow a multiple of this.
+    pub fn taken(&self, prefix: &str) -> u64 {
+        self.newest(prefix) % 1_000_000_000
+    }
+
     /// The number of the newest checkpoint under a prefix, or 0.
     pub fn newest(&self, prefix: &str) -> u64 {
         let number = |key: &str| {

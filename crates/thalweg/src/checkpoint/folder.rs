@@ -6,7 +6,7 @@
 //!   taken is an error of kind `AlreadyExists`. Fencing and the numbers of checkpoints rest on that.
 //! * A file of spilled records **grows**: [`SpillCopies::append`] adds what an operator has written since the last checkpoint.
 //!   It is read in place, as a local file ([`Folder::local`]).
-//! * What a process that was killed has left under no name is removed by [`Folder::tidy`].
+//! * What a process that was killed has left under no name is found by [`Folder::leftovers`] and removed by [`Folder::tidy`].
 //!
 //! A directory has a lock, by which one job at a time uses it. An object store has none: marks alone end a run that another one
 //! has superseded.
@@ -83,8 +83,11 @@ pub(crate) trait Folder: SpillCopies + Debug + Send + Sync {
     /// Gives it another name.
     fn rename(&self, name: &str, to: &str) -> io::Result<()>;
 
-    /// Removes what processes have left that were killed: no other job may use the folder.
-    fn tidy(&self) -> io::Result<()>;
+    /// What processes have left that were killed, or are about to give a name to.
+    fn leftovers(&self) -> io::Result<Vec<String>>;
+
+    /// Removes leftovers, but for those that have a name by now. One that cannot be removed does no harm.
+    fn tidy(&self, leftovers: &[String]) -> io::Result<()>;
 
     /// A local file with at least so many bytes of a file of spilled records. It is there as long as the name is.
     ///
@@ -277,11 +280,13 @@ impl Folder for Directory {
         fs::rename(self.path.join(name), self.path.join(to))
     }
 
-    fn tidy(&self) -> io::Result<()> {
-        for name in self.names()? {
-            if name.starts_with(TEMPORARY) {
-                let _ = self.remove(&name);
-            }
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        Ok(self.names()?.into_iter().filter(|name| name.starts_with(TEMPORARY)).collect())
+    }
+
+    fn tidy(&self, leftovers: &[String]) -> io::Result<()> {
+        for name in leftovers {
+            let _ = self.remove(name);
         }
         Ok(())
     }

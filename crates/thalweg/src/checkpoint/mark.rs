@@ -4,14 +4,22 @@
 //! checkpoints is theirs: a host that was cut off goes on while its job was started again elsewhere. So each run makes a file, its
 //! mark, with the next free number, before it reads the checkpoint that it begins with. The run with the highest mark is the one
 //! that counts; others are superseded. A run looks for a higher mark before it gives a checkpoint its name, and before it
-//! decides to publish its outputs, and ends if there is one. It looks again when the checkpoint has its name, and removes it then.
-//! Where there is no lock and marks cannot be read, no checkpoint counts, and nothing is published or removed.
+//! decides to publish its outputs, and ends if there is one. It looks again when the checkpoint has its name, before that counts,
+//! and when it has read what it begins with; in a directory it removes a name that it was too late to give. Where there is no lock and marks cannot be read, no checkpoint counts, and nothing is published or removed.
+//!
+//! **Without a lock, checkpoints are numbered by runs** ([`Mark::first`]). A run that is stopped after its look, or whose request
+//! arrives late, may give a checkpoint its name after a later run has begun. It does not count for the run that has written it, and
+//! its number is below all those of the later run. So the next run begins with it only if the later one has written none:
+//! then nothing else goes on from what the later one began with. Such a checkpoint must not be removed either, as the later run may
+//! have begun with it, and committed what it has prepared. Only where the job has [ended well](Mark::end) in the later run is it
+//! removed.
 //!
 //! What stays is a race: a run that is stopped between its look and what it does next, for as long as the start of another one
-//! takes, does that all the same. It may give names to its files, or leave one more checkpoint if it is stopped for ever, which the
-//! other one could begin with if it is interrupted before its own next checkpoint. A file system that shows hosts the names in a
-//! directory late widens the race by that time.
+//! takes, does that all the same. It may give names to its files. In a directory of a file system whose locks do not work it may
+//! leave one more checkpoint if it is stopped for ever, which the other one could begin with if it is interrupted before its own
+//! next checkpoint. A file system that shows hosts the names in a directory late widens the race by that time.
 
+use super::Store;
 use super::folder::{Folder, TEMPORARY, unique};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::fault::{Fault, is_planted};
@@ -20,6 +28,10 @@ use std::io;
 
 /// How the names of marks begin; a number of ten digits, or more, follows.
 const MARK: &str = "run-";
+/// What the name of a mark is followed by where checkpoints of earlier runs are not needed any more.
+const ENDED: &str = "-ended";
+/// How many numbers the checkpoints of one run have: at one a second, those of thirty years.
+const NUMBERS: u64 = 1_000_000_000;
 
 /// The mark of a run of a job.
 pub(super) struct Mark {
@@ -29,7 +41,8 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The mark of a run that begins now.
+    /// The mark of a run that begins now, above those of the runs that have numbered the checkpoints which are there: they may
+    /// be copies from elsewhere.
     ///
     /// # Errors
     ///
@@ -37,7 +50,9 @@ impl Mark {
     pub(super) fn next(folder: &dyn Folder) -> Result<Self> {
         let failed = |cause| Error::io(folder.path(), "write the mark of a run", cause);
         loop {
-            let number = marks(folder).map_err(failed)?.last().map_or(1, |last| last + 1);
+            let last = marks(folder).map_err(failed)?.last().copied().unwrap_or_default();
+            let newest = Store::numbers(folder)?.last().copied().unwrap_or_default();
+            let number = last.max(newest / NUMBERS) + 1;
             let token = unique(TEMPORARY, 16).map_err(failed)?;
             match folder.create(&name_of(number), &[token.as_bytes()], &mut || true) {
                 Ok(_) => {
@@ -82,6 +97,44 @@ impl Mark {
         Ok((!is_own).then(|| Error::new(ErrorKind::Config, what).at(place())))
     }
 
+    /// The number after which those of this run's checkpoints follow. It is above those of all runs before it, also of
+    /// checkpoints that get their names later.
+    pub(super) fn first(&self) -> u64 {
+        self.number.saturating_mul(NUMBERS)
+    }
+
+    /// The job has ended well, or a tool changes what is there: one to which an earlier run gives a name later must not be what
+    /// the job begins with when it is run again.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be written.
+    pub(super) fn end(&self, folder: &dyn Folder) -> Result<()> {
+        let failed = |cause| Error::io(folder.path(), "write that the job has ended", cause);
+        let own = format!("{}{ENDED}", name_of(self.number));
+        match folder.create(&own, &[self.token.as_bytes()], &mut || true) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        for name in folder.names().map_err(failed)? {
+            if ended(&name).is_some_and(|number| number < self.number) {
+                let _ = folder.remove(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a later run has [ended](Self::end) well.
+    ///
+    /// # Errors
+    ///
+    /// If that is not known.
+    pub(super) fn has_ended_since(&self, folder: &dyn Folder) -> io::Result<bool> {
+        Ok(folder.names()?.iter().filter_map(|name| ended(name)).any(|number| number > self.number))
+    }
+
     /// Checks that the folder refuses to create what is there, on which everything rests: some servers replace it.
     ///
     /// # Errors
@@ -105,6 +158,10 @@ impl Mark {
 
 fn name_of(number: u64) -> String {
     format!("{MARK}{number:010}")
+}
+
+fn ended(name: &str) -> Option<u64> {
+    name.strip_prefix(MARK)?.strip_suffix(ENDED)?.parse().ok()
 }
 
 /// The numbers of the marks in a folder.

@@ -64,6 +64,19 @@ pub(crate) struct Store {
     written: AtomicU64,
     /// What each checkpoint refers to, if it refers to anything.
     referred: Mutex<BTreeMap<u64, Referred>>,
+    /// Where there is no lock: what was there when this run began, and is removed once a checkpoint of its own counts.
+    ///
+    /// Before that, a run that is superseded may still give a name to a checkpoint that needs it, with which the next one begins.
+    left: Mutex<Left>,
+}
+
+/// What runs that were interrupted have left.
+#[derive(Default)]
+struct Left {
+    /// As [`Folder::leftovers`].
+    unnamed: Vec<String>,
+    /// Parts and files of spilled records to which no checkpoint refers.
+    unneeded: Vec<String>,
 }
 
 /// A name that is there as long as this is.
@@ -169,14 +182,45 @@ impl Store {
         };
         if let (Some(mark), None) = (&mark, &lock) {
             mark.check_creation(&**folder)?;
+            if !is_run {
+                mark.end(&**folder)?;
+            }
         }
+        let mut store = Self { mark, ..Self::of(folder, lock, BTreeMap::new()) };
         // A process that was killed while it wrote leaves its file.
-        let tidied = folder.tidy();
-        tidied
-            .map_err(|cause| Error::io(folder.path(), "use the directory of checkpoints", cause))?;
-        let store = Self { mark, ..Self::of(folder, lock, BTreeMap::new()) };
-        let referred = store.remove_others(|_| true)?;
-        Ok(Self { referred: Mutex::new(referred), ..store })
+        let unnamed = store.unnamed()?;
+        let (referred, unneeded) = store.others(|_| true)?;
+        let left = Left { unnamed, unneeded };
+        store.referred = Mutex::new(referred);
+        match store.lock.is_some() || !is_run {
+            true => store.remove_left(left),
+            false => store.left = Mutex::new(left),
+        }
+        Ok(store)
+    }
+
+    /// As [`Folder::leftovers`], of this run and those before it; none if another one has begun, or may have.
+    fn unnamed(&self) -> Result<Vec<String>> {
+        let failed = |cause| Error::io(self.dir(), "use the directory of checkpoints", cause);
+        let unnamed = self.folder.leftovers().map_err(failed)?;
+        Ok(if unnamed.is_empty() || self.may_publish().is_ok() { unnamed } else { Vec::new() })
+    }
+
+    fn remove_left(&self, Left { unnamed, unneeded }: Left) {
+        let referred = lock(&self.referred);
+        let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
+        let mut unneeded =
+            unneeded.iter().map(|name| &**name).filter(|name| !needed.contains(name));
+        self.folder.remove_all(&mut unneeded);
+        let _ = self.folder.tidy(&unnamed);
+    }
+
+    /// The number after which the checkpoints of this run are numbered, which begins with this one, or with 0.
+    pub(crate) fn number_after(&self, begun: u64) -> u64 {
+        match (&self.lock, &self.mark) {
+            (None, Some(mark)) => begun.max(mark.first()),
+            _ => begun,
+        }
     }
 
     /// As [`open_run`](Self::open_run), by the first of several hosts.
@@ -207,7 +251,8 @@ impl Store {
     fn of(folder: &Arc<dyn Folder>, lock: Option<File>, referred: BTreeMap<u64, Referred>) -> Self {
         let (folder, referred) = (Arc::clone(folder), Mutex::new(referred));
         let (run, written) = (OnceLock::new(), AtomicU64::new(0));
-        Self { folder, lock, mark: None, proof: None, run, written, referred }
+        let left = Mutex::default();
+        Self { folder, lock, mark: None, proof: None, run, written, referred, left }
     }
 
     /// Lets another job use the directory: nothing is written to it any more.
@@ -343,13 +388,19 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there are some and none is complete, the error of the newest; and if the system refuses to read one.
+    /// If there are some and none is complete, the error of the newest; if the system refuses to read one; and as
+    /// [`may_publish`](Self::may_publish).
     pub(crate) fn newest(&self) -> Result<Option<Stored>> {
         let mut skipped = Vec::new();
         let mut unreadable = Vec::new();
         for number in Self::numbers(&*self.folder)?.into_iter().rev() {
             match self.read(number) {
                 Ok((snapshot, parts)) => {
+                    // It may have got its name since this was opened.
+                    let by = Referred::by(&snapshot, parts.clone());
+                    if self.is_first() && !by.is_empty() {
+                        lock(&self.referred).insert(number, by);
+                    }
                     for number in unreadable.into_iter().filter(|_| self.is_first()) {
                         self.set_aside(number)?;
                     }
@@ -357,6 +408,8 @@ impl Store {
                     let (own, _) = own.unwrap_or_default();
                     let bytes = own + Self::bytes_of(&*self.folder, &snapshot, &parts);
                     let age = self.age(number).flatten();
+                    // What it has prepared is committed when the job begins. A run that has begun since may not have seen it.
+                    self.may_publish()?;
                     return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
                 }
                 // It may be sound, or is one of another version.
@@ -480,11 +533,11 @@ impl Store {
         let mut written = self.write_file(&name, snapshot, &parts).map(drop);
         if written.is_ok() {
             written = self.may_publish();
-            if let Err(error) = &written
-                && error.kind() == ErrorKind::Config
-            {
-                // The other run may have begun with an older one.
-                let _ = self.folder.remove(&name);
+            if is_superseded(&written) {
+                // With a lock, the other run's may have lower numbers. Without one, it may have begun with this.
+                if self.lock.is_some() || self.has_ended_since() {
+                    let _ = self.folder.remove(&name);
+                }
                 return written;
             }
         }
@@ -494,6 +547,9 @@ impl Store {
             lock(&self.referred).insert(number, referred);
         }
         written?;
+        // The next run begins with this one, or a later one.
+        let left = std::mem::take(&mut *lock(&self.left));
+        self.remove_left(left);
         // One too many does no harm.
         let _ = self.keep(KEPT, number);
         Ok(())
@@ -545,7 +601,9 @@ impl Store {
 
     /// Removes files of these names to which no checkpoint refers. One that cannot be removed does no harm.
     pub(crate) fn remove_unneeded(&self, of: impl Fn(&str) -> bool) {
-        let _ = self.remove_others(of);
+        if let Ok((_, unneeded)) = self.others(of) {
+            self.folder.remove_all(&mut unneeded.iter().map(String::as_str));
+        }
     }
 
     /// Removes all checkpoints: the job has ended.
@@ -554,18 +612,28 @@ impl Store {
     ///
     /// If one is left.
     pub(crate) fn clear(&self) -> Result<()> {
+        if let (None, Some(mark)) = (&self.lock, &self.mark) {
+            mark.end(&*self.folder)?;
+        }
         self.keep(0, u64::MAX)?;
         let names = self.folder.names().unwrap_or_default();
+        let unnamed = self.folder.leftovers().unwrap_or_default();
         // What another run has written since is not in question.
-        match self.may_publish() {
-            Err(error) if error.kind() == ErrorKind::Config => return Ok(()),
-            known => known?,
+        let known = self.may_publish();
+        if is_superseded(&known) {
+            return Ok(());
         }
+        known?;
         let is_left = |name: &&str| name.ends_with(UNREADABLE) || is_part(name) || is_spilled(name);
         self.folder.remove_all(&mut names.iter().map(String::as_str).filter(is_left));
         // One too many does no harm.
-        let _ = self.folder.tidy();
+        let _ = self.folder.tidy(&unnamed);
         Ok(())
+    }
+
+    /// As [`Mark::has_ended_since`], as far as that is known.
+    fn has_ended_since(&self) -> bool {
+        self.mark.as_ref().is_some_and(|mark| mark.has_ended_since(&*self.folder).unwrap_or(false))
     }
 
     /// Removes all checkpoints up to a number but the newest of them, unless another run has begun, which needs them.
@@ -575,24 +643,25 @@ impl Store {
         // The oldest first: what is left must be the newest.
         let old = &numbers[..numbers.len().saturating_sub(newest)];
         for number in old {
-            match self.may_publish() {
-                Err(error) if error.kind() == ErrorKind::Config => break,
-                known => known?,
+            let known = self.may_publish();
+            if is_superseded(&known) {
+                break;
             }
+            known?;
             self.remove(*number)?;
         }
         Ok(())
     }
 
-    /// Removes the parts and files of spilled records to which no checkpoint refers, of one that was not completed, if all
-    /// checkpoints can be read; `of` says of a name whether it may be removed. Returns what each refers to, if any such file
-    /// is there.
-    fn remove_others(&self, of: impl Fn(&str) -> bool) -> Result<BTreeMap<u64, Referred>> {
+    /// The parts and files of spilled records to which no checkpoint refers, of one that was not completed, if all
+    /// checkpoints can be read and no other run has begun; `of` says of a name whether it is in question. Before them, what each
+    /// checkpoint refers to, if any such file is there.
+    fn others(&self, of: impl Fn(&str) -> bool) -> Result<(BTreeMap<u64, Referred>, Vec<String>)> {
         let folder = &*self.folder;
         let mut found = names(folder)?;
         found.retain(|name| (is_part(name) || is_spilled(name)) && of(name));
         if found.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok((BTreeMap::new(), Vec::new()));
         }
         // They are of this run then, and of those before it: a later one may be about to refer to its own.
         let mut may_remove = self.may_publish().is_ok();
@@ -607,10 +676,14 @@ impl Store {
             }
         }
         let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
-        let unneeded = |name: &&str| may_remove && !needed.contains(name);
-        folder.remove_all(&mut found.iter().map(String::as_str).filter(unneeded));
-        Ok(referred)
+        found.retain(|name| may_remove && !needed.contains(&**name));
+        Ok((referred, found))
     }
+}
+
+/// Whether this says that another run has begun, and not that this is unknown.
+fn is_superseded(may: &Result<()>) -> bool {
+    may.as_ref().is_err_and(|error| error.kind() == ErrorKind::Config)
 }
 
 /// The names in a folder.

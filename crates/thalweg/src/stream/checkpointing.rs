@@ -150,7 +150,8 @@ impl Checkpointing {
                 (Some(stored.snapshot), stored.number, Some(resumption))
             }
         };
-        let written = Mutex::new(Written { last: first, complete: first, ended: false });
+        let last = store.number_after(first);
+        let written = Mutex::new(Written { last, complete: first, ended: false });
         let writer = Arc::new(Writer { store, host, first, written, warnings: warnings.clone() });
         let storage = Arc::clone(&writer) as _;
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));

@@ -186,8 +186,12 @@ impl Folder for Faulty {
         self.request(|| self.inner.rename(name, to))
     }
 
-    fn tidy(&self) -> io::Result<()> {
-        self.request(|| self.inner.tidy())
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        self.request(|| self.inner.leftovers())
+    }
+
+    fn tidy(&self, leftovers: &[String]) -> io::Result<()> {
+        self.request(|| self.inner.tidy(leftovers))
     }
 
     fn local(&self, name: &str, bytes: u64) -> Result<PathBuf> {
@@ -248,7 +252,7 @@ mod tests {
         }
         assert!(refused > 10 && lost > 10 && torn > 10, "{refused}, {lost}, {torn}");
         assert!((0..100).all(|_| faulty.names().is_ok()));
-        faulty.tidy().unwrap();
+        faulty.tidy(&faulty.leftovers().unwrap()).unwrap();
         assert!(faulty.names().unwrap().iter().all(|name| name.starts_with("a-")));
     }
 

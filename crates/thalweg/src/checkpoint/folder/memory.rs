@@ -83,8 +83,12 @@ impl Folder for Memory {
         Ok(())
     }
 
-    fn tidy(&self) -> io::Result<()> {
-        lock(&self.0).retain(|name, _| !name.starts_with(TEMPORARY));
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        Ok(self.names()?.into_iter().filter(|name| name.starts_with(TEMPORARY)).collect())
+    }
+
+    fn tidy(&self, leftovers: &[String]) -> io::Result<()> {
+        lock(&self.0).retain(|name, _| !leftovers.contains(name));
         Ok(())
     }
 

@@ -593,20 +593,31 @@ impl Folder for Objects {
         self.delete([from])
     }
 
-    fn tidy(&self) -> io::Result<()> {
+    /// Those that are contents are as `NAME.content/TOKEN`.
+    fn leftovers(&self) -> io::Result<Vec<String>> {
         let Listed { objects, folders } = self.list(&self.prefix).wait()?;
-        let is_temporary =
-            |key: &Key| key.filename().is_some_and(|name| name.starts_with(super::TEMPORARY));
-        // As of a directory, one that cannot be removed does no harm.
-        let _ = self.delete(objects.into_iter().map(|(key, _)| key).filter(is_temporary));
+        let name = |(key, _): &(Key, u64)| key.filename().map(str::to_owned);
+        let is_temporary = |name: &String| name.starts_with(super::TEMPORARY);
+        let mut found: Vec<_> = objects.iter().filter_map(name).filter(is_temporary).collect();
         // Another job may have a prefix below this one, of whatever name.
         let names = folders.iter().filter_map(|folder| folder.strip_suffix(CONTENT));
         for name in names.filter(|name| is_name(name)) {
-            let own = self.token_in(name)?;
-            for token in self.tokens(name)?.iter().filter(|token| own.as_ref() != Some(*token)) {
-                if self.remove_content(name, token).is_err() {
-                    return Ok(());
-                }
+            let (own, tokens) = (self.token_in(name)?, self.tokens(name)?);
+            let tokens = tokens.iter().filter(|token| own.as_ref() != Some(*token));
+            found.extend(tokens.map(|token| format!("{name}{CONTENT}/{token}")));
+        }
+        Ok(found)
+    }
+
+    fn tidy(&self, leftovers: &[String]) -> io::Result<()> {
+        for left in leftovers {
+            let removed = match left.split_once(&format!("{CONTENT}/")) {
+                Some((name, token)) if self.token_in(name)?.as_deref() == Some(token) => Ok(()),
+                Some((name, token)) => self.remove_content(name, token),
+                None => self.delete([self.key(left)]),
+            };
+            if removed.is_err() {
+                break;
             }
         }
         Ok(())

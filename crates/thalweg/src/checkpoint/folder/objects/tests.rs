@@ -57,12 +57,16 @@ fn a_large_content_is_put_before_its_name() {
     objects.put_segments(&objects.content_of("part-gone.state", "other"), 0, &mut &*large).unwrap();
     objects.put(objects.key(".checkpointabc"), Vec::new()).wait().unwrap();
     assert_eq!(keys(&objects).len(), 11);
-    objects.tidy().unwrap();
+    objects.tidy(&objects.leftovers().unwrap()).unwrap();
     assert_eq!(keys(&objects), all);
     // Of another job, whose prefix is below this one.
     let other = objects.content_of("other job", "spilled-a-0.records");
     objects.put_segments(&other, 0, &mut &b"a"[..]).unwrap();
-    objects.tidy().unwrap();
+    objects.tidy(&objects.leftovers().unwrap()).unwrap();
+    assert_eq!(keys(&objects).len(), 5);
+    // One that has got its name meanwhile.
+    let token = objects.token_in(name).unwrap().unwrap();
+    objects.tidy(&[format!("{name}{CONTENT}/{token}")]).unwrap();
     assert_eq!(keys(&objects).len(), 5);
     objects.remove_content("other job", "spilled-a-0.records").unwrap();
 
