@@ -63,7 +63,7 @@ fn numbers() -> Result<()> {
     env.run()
 }
 
-fn set(name: &str) -> String {
+pub fn set(name: &str) -> String {
     std::env::var(name).expect("the test sets it")
 }
 
@@ -80,6 +80,7 @@ fn environment() -> Environment {
 pub fn job() -> ExitCode {
     let ended = match set("TEST_DELIVERY").as_str() {
         "numbers" => numbers(),
+        "hosts" => crate::hosts::job(),
         _ => count(),
     };
     match ended {
@@ -188,7 +189,7 @@ fn each_once(broker: &Broker, pipeline: &Pipeline, records: u64) {
 }
 
 /// How many times something is killed: some in the tests of each change, and hundreds in a long run.
-fn kills(usual: u64) -> u64 {
+pub fn kills(usual: u64) -> u64 {
     std::env::var("THALWEG_KAFKA_KILLS").map_or(usual, |kills| kills.parse().expect("a number"))
 }
 

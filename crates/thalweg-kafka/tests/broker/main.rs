@@ -6,6 +6,7 @@
 #[cfg(feature = "avro")]
 mod avro;
 mod broker;
+mod hosts;
 mod killed;
 mod reading;
 #[cfg(feature = "avro")]
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         reading::TESTS,
         writing::TESTS,
         killed::TESTS,
+        hosts::TESTS,
         #[cfg(feature = "avro")]
         avro::TESTS,
     ];

@@ -1,0 +1,527 @@
+//! Jobs between two topics on several hosts, each a process: how they share the partitions, and what is left when one of them or
+//! the broker is killed. This program starts itself as the hosts.
+
+use crate::Test;
+use crate::broker::{Broker, PATIENCE, apart, free_port, send};
+use crate::killed::{JOB, kills, set};
+use rdkafka::producer::{BaseRecord, Producer as _};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use thalweg::config::{CheckpointConfig, Config, HostConfig, Secret};
+use thalweg::{Environment, Result};
+use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
+
+pub const TESTS: &[Test] = &[
+    ("hosts_share_the_partitions_and_answer_as_one", shared),
+    ("a_bounded_job_ends_on_hosts_without_a_partition", few),
+    ("bad_records_go_aside_on_the_host_that_reads_them", bad_records),
+    ("each_record_counts_once_whichever_host_is_killed", killed),
+    ("a_job_goes_on_with_more_tasks_than_partitions", |broker| rescaled(broker, "rescaled-few", 2)),
+    ("a_job_goes_on_with_fewer_tasks_than_partitions", |broker| {
+        rescaled(broker, "rescaled-many", 9)
+    }),
+    ("one_of_the_hosts_reads_partitions_that_are_added", added),
+    ("each_record_counts_once_on_hosts_whose_broker_is_killed", broker_killed),
+];
+
+/// Keys of the records, in partitions that follow from them.
+const KEYS: u64 = 50;
+
+/// The group of all jobs here.
+const GROUP: &str = "of-hosts";
+
+fn number(name: &str) -> usize {
+    set(name).parse().expect("a number")
+}
+
+/// What a record does to the state of its key: it shows each that is lost, doubled or in another order.
+fn mixed(hash: u64, n: u64) -> u64 {
+    hash.wrapping_mul(31).wrapping_add(n + 1) & 0xffff_ffff
+}
+
+/// Hashes the numbers of each key, and writes each hash with the host and the partition that its record came from. Records that
+/// are no numbers go to a topic of their own, if there is one.
+pub fn job() -> Result<()> {
+    let (brokers, host) = (set(JOB), number("TEST_HOST"));
+    let env = environment()?;
+    let source = KafkaSource::new(&*brokers, &*set("TEST_FROM")).group(GROUP);
+    let source = source.look_again_after(Duration::from_millis(200));
+    let source = match std::env::var_os("TEST_ENDS") {
+        Some(_) => source.until_now(),
+        None => source,
+    };
+    let (good, bad) = env.read(source).side_output(move |message, bad| match message.json() {
+        Ok(n) => {
+            let key = message.key().and_then(|key| std::str::from_utf8(key).ok()?.parse().ok());
+            Some((key.unwrap_or(u64::MAX), n, host as u64, message.partition()))
+        }
+        Err(error) => {
+            bad.push(format!("{host} {error}"));
+            None
+        }
+    });
+    match std::env::var("TEST_BAD") {
+        Err(_) => bad.for_each(drop),
+        Ok(to) => {
+            let text = |text: String, out: &mut Outgoing| {
+                out.payload(text);
+                Ok(())
+            };
+            bad.write(KafkaSink::exactly_once(&*brokers, to, text));
+        }
+    }
+    type Record = (u64, u64, u64, i32);
+    let hashes = good.group_by(|record: &Record| record.0).stateful_map(
+        (0u64, 0u64),
+        |_, (count, hash), (_, n, host, partition)| {
+            (*count, *hash) = (*count + 1, mixed(*hash, n));
+            format!("{count}:{hash:08x} {host} {partition}")
+        },
+    );
+    let encode = |(key, text): (u64, String), out: &mut Outgoing| {
+        out.key(key.to_string()).payload(format!("{key} {text}"));
+        Ok(())
+    };
+    hashes.unkey().write(KafkaSink::exactly_once(&*brokers, set("TEST_TO"), encode));
+    let job = env.start()?;
+    let (control, asked) = (job.control(), PathBuf::from(set("TEST_FOLDER")).join("suspend"));
+    thread::spawn(move || {
+        while !asked.exists() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let _ = control.suspend();
+    });
+    job.wait().map(drop)
+}
+
+fn environment() -> Result<Environment> {
+    let mut config = Config::default();
+    config.cores = set("TEST_CORES").parse().expect("a number of cores");
+    let saved = PathBuf::from(set("TEST_FOLDER")).join("checkpoints");
+    let mut checkpoints = CheckpointConfig::new(saved);
+    checkpoints.interval = Duration::from_millis(30);
+    config.checkpoints = Some(checkpoints);
+    let (host, hosts) = (number("TEST_HOST"), number("TEST_HOSTS"));
+    if hosts == 1 {
+        return Ok(Environment::with_config(config));
+    }
+    let secret = Secret::new("the secret of a test");
+    let mut host = HostConfig::new(host, hosts, set("TEST_FIRST"), secret);
+    // Others wait so long for one that is killed before it has connected.
+    host.connect_timeout = Duration::from_secs(5);
+    Environment::on_hosts(config, host)
+}
+
+/// A job on several hosts, and what it is to have read. Its hosts end with it.
+struct Fleet {
+    from: String,
+    to: String,
+    partitions: u64,
+    folder: TempDir,
+    hosts: Vec<Child>,
+    /// The number of the run that the hosts are of.
+    run: usize,
+    variables: Vec<(&'static str, String)>,
+    /// The numbers of each key.
+    sent: BTreeMap<u64, Vec<u64>>,
+}
+
+/// What a job has written.
+#[derive(Debug, Default)]
+struct Answers {
+    /// Of each key, in the order of its partition.
+    hashes: BTreeMap<u64, Vec<String>>,
+    /// The hosts that have read records of each partition.
+    readers: BTreeMap<i32, BTreeSet<usize>>,
+    count: usize,
+}
+
+impl Fleet {
+    fn new(broker: &Broker, name: &str, partitions: u64) -> Self {
+        Self {
+            from: broker.topic(&format!("{name}-from"), partitions as i32),
+            to: broker.topic(&format!("{name}-to"), 3),
+            partitions,
+            folder: tempfile::tempdir().unwrap(),
+            hosts: Vec::new(),
+            run: 0,
+            variables: Vec::new(),
+            sent: BTreeMap::new(),
+        }
+    }
+
+    /// Starts a host for each of these numbers of cores.
+    fn start(&mut self, broker: &Broker, cores: &[usize]) {
+        assert!(self.hosts.is_empty(), "there is a run already");
+        self.run += 1;
+        let first = format!("127.0.0.1:{}", free_port());
+        for (host, of_host) in cores.iter().enumerate() {
+            let mut job = apart(std::env::current_exe().unwrap());
+            job.env(JOB, broker.address()).env("TEST_DELIVERY", "hosts").env("TEST_FIRST", &first);
+            job.env("TEST_FROM", &self.from).env("TEST_TO", &self.to);
+            job.env("TEST_FOLDER", self.folder.path()).env("TEST_CORES", of_host.to_string());
+            job.env("TEST_HOST", host.to_string()).env("TEST_HOSTS", cores.len().to_string());
+            job.envs(self.variables.iter().cloned());
+            let errors = File::create(self.errors(self.run, host)).unwrap();
+            job.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+            self.hosts.push(job.spawn().unwrap());
+        }
+    }
+
+    /// Where a host's standard error goes.
+    fn errors(&self, run: usize, host: usize) -> PathBuf {
+        self.folder.path().join(format!("errors-{run}-{host}"))
+    }
+
+    fn said(&self, run: usize, host: usize) -> String {
+        fs::read_to_string(self.errors(run, host)).unwrap_or_default()
+    }
+
+    /// Appends records of keys, each to the partition of its key; returns when they are acknowledged.
+    fn append(&mut self, broker: &Broker, keys: std::ops::Range<u64>, count: u64) {
+        let producer = broker.producer(None);
+        let begun: u64 = self.sent.values().map(|sent| sent.len() as u64).sum();
+        for n in begun..begun + count {
+            let key = keys.start + n % (keys.end - keys.start);
+            self.sent.entry(key).or_default().push(n);
+            let (key, text) = (key.to_string(), n.to_string());
+            let record = BaseRecord::to(&self.from).key(&*key).payload(&*text);
+            send(&producer, record.partition(self.partition_of(&key)));
+        }
+        producer.flush(PATIENCE).unwrap();
+    }
+
+    fn partition_of(&self, key: &str) -> i32 {
+        (key.parse::<u64>().unwrap() % self.partitions) as i32
+    }
+
+    /// Kills a host with signal 9; returns the others, which have lost it.
+    fn kill(&mut self, host: usize) -> Survivors {
+        let mut hosts = std::mem::take(&mut self.hosts);
+        let mut killed = hosts.remove(host);
+        killed.kill().unwrap();
+        let numbers = (0..=hosts.len()).filter(|number| *number != host);
+        let survivors = Survivors(numbers.zip(hosts).collect(), self.run);
+        assert!(!killed.wait().unwrap().success(), "the job has ended");
+        survivors
+    }
+
+    /// Sends a signal to all hosts but the first.
+    fn others(&self, name: &str) {
+        self.hosts[1..].iter().for_each(|host| signal(host, name));
+    }
+
+    /// Waits until all hosts have ended.
+    fn wait(&mut self) -> Vec<ExitStatus> {
+        let hosts = std::mem::take(&mut self.hosts).into_iter().enumerate();
+        Survivors(hosts.collect(), self.run).wait(self)
+    }
+
+    fn wait_until_well(&mut self) {
+        let ended = self.wait();
+        assert!(ended.iter().all(ExitStatus::success), "{ended:?}");
+    }
+
+    /// Ends the job with a last checkpoint.
+    fn suspend(&mut self) {
+        let asked = self.folder.path().join("suspend");
+        File::create(&asked).unwrap();
+        let hosts = self.hosts.len();
+        assert!(self.wait().iter().all(|ended| !ended.success()));
+        for host in 0..hosts {
+            let said = self.said(self.run, host);
+            assert!(said.contains("ended: Suspended"), "host {host}: {said}");
+        }
+        fs::remove_file(asked).unwrap();
+    }
+
+    fn records(&self) -> usize {
+        self.sent.values().map(Vec::len).sum()
+    }
+
+    /// What is to be written of each key.
+    fn expected(&self) -> BTreeMap<u64, Vec<String>> {
+        let hashes = |sent: &Vec<u64>| {
+            let mut hash = 0;
+            let next = sent.iter().enumerate().map(|(at, n)| {
+                hash = mixed(hash, *n);
+                format!("{}:{hash:08x}", at + 1)
+            });
+            next.collect()
+        };
+        self.sent.iter().map(|(key, sent)| (*key, hashes(sent))).collect()
+    }
+
+    /// What the topic has.
+    fn answers(&self, broker: &Broker) -> Answers {
+        let mut answers = Answers::default();
+        for found in broker.records(&self.to) {
+            let payload = found.payload.unwrap();
+            let [key, hash, host, partition] = words(&payload);
+            let partition = partition.parse().unwrap();
+            answers.hashes.entry(key.parse().unwrap()).or_default().push(hash.to_owned());
+            answers.readers.entry(partition).or_default().insert(host.parse().unwrap());
+            answers.count += 1;
+        }
+        answers
+    }
+
+    /// Waits until the job has written as much as there is to write, or `count` records.
+    fn expect(&mut self, broker: &Broker, count: usize) {
+        let begun = Instant::now();
+        loop {
+            let found = self.answers(broker).count;
+            if found >= count {
+                return;
+            }
+            for host in 0..self.hosts.len() {
+                let ended = self.hosts[host].try_wait().unwrap();
+                assert!(ended.is_none(), "host {host} has ended: {}", self.said(self.run, host));
+            }
+            assert!(begun.elapsed() < 2 * PATIENCE, "{found} of {count} records in time");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Checks that each record has counted once, in its order; returns the hosts that have read each partition.
+    fn each_once(&self, broker: &Broker) -> BTreeMap<i32, BTreeSet<usize>> {
+        let Answers { hashes, readers, .. } = self.answers(broker);
+        let expected = self.expected();
+        assert_eq!(hashes.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (key, expected) in expected {
+            assert!(hashes[&key] == expected, "of key {key}: {:?} for {expected:?}", hashes[&key]);
+        }
+        readers
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.hosts.iter_mut().for_each(end);
+        if thread::panicking() {
+            for path in fs::read_dir(self.folder.path()).into_iter().flatten().flatten() {
+                let name = path.file_name().into_string().unwrap_or_default();
+                if name.starts_with("errors-") {
+                    let said = fs::read_to_string(path.path()).unwrap_or_default();
+                    eprintln!("{name}: {}", said.trim_end());
+                }
+            }
+        }
+    }
+}
+
+fn end(host: &mut Child) {
+    let _ = host.kill();
+    let _ = host.wait();
+}
+
+fn signal(host: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &host.id().to_string()]).status();
+    assert!(sent.is_ok_and(|sent| sent.success()), "the signal {name} cannot be sent");
+}
+
+fn words<const N: usize>(text: &str) -> [&str; N] {
+    let words: Vec<_> = text.splitn(N, ' ').collect();
+    words.try_into().unwrap_or_else(|_| panic!("not as it was written: {text}"))
+}
+
+/// Hosts that end by themselves, with their numbers, and their run.
+struct Survivors(Vec<(usize, Child)>, usize);
+
+impl Survivors {
+    fn wait(&mut self, fleet: &Fleet) -> Vec<ExitStatus> {
+        let begun = Instant::now();
+        let run = self.1;
+        let wait = |(number, host): &mut (usize, Child)| loop {
+            if let Some(ended) = host.try_wait().unwrap() {
+                return ended;
+            }
+            let said = fleet.said(run, *number);
+            assert!(begun.elapsed() < PATIENCE, "host {number} does not end: {said}");
+            thread::sleep(Duration::from_millis(10));
+        };
+        self.0.iter_mut().map(wait).collect()
+    }
+
+    fn signal(&self, name: &str) {
+        self.0.iter().for_each(|(_, host)| signal(host, name));
+    }
+
+    /// Waits until they have noticed that a host is lost.
+    fn notice(mut self, fleet: &Fleet, was_running: bool) {
+        assert!(self.wait(fleet).iter().all(|ended| !ended.success()));
+        for (number, _) in self.0.iter().filter(|_| was_running) {
+            let said = fleet.said(self.1, *number);
+            assert!(said.contains("ended: Lost"), "host {number}: {said}");
+        }
+    }
+}
+
+impl Drop for Survivors {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|(_, host)| end(host));
+    }
+}
+
+/// A host has a share of the partitions that is that of its tasks, and reads each of them alone.
+fn shared(broker: &mut Broker) {
+    let mut fleet = Fleet::new(broker, "shared", 6);
+    fleet.variables.push(("TEST_ENDS", "yes".to_owned()));
+    fleet.append(broker, 0..KEYS, 5_000);
+    fleet.start(broker, &[1, 2, 1]);
+    fleet.wait_until_well();
+    let readers = fleet.each_once(broker);
+    // Of four tasks, the second host has two.
+    let expected = [0, 1, 1, 2, 0, 1].map(|host| BTreeSet::from([host]));
+    assert_eq!(readers, (0..).zip(expected).collect());
+    let ends = |partition| (broker.committed(GROUP, &fleet.from, partition), partition);
+    for (committed, partition) in (0..6).map(ends) {
+        assert_eq!(committed, Some(broker.end_of(&fleet.from, partition)), "of {partition}");
+    }
+    // On one process.
+    let several = fleet.answers(broker).hashes;
+    fleet.to = broker.topic("shared-by-one", 3);
+    fleet.folder = tempfile::tempdir().unwrap();
+    fleet.start(broker, &[2]);
+    fleet.wait_until_well();
+    assert_eq!(fleet.answers(broker).hashes, several);
+}
+
+fn few(broker: &mut Broker) {
+    let mut fleet = Fleet::new(broker, "few", 1);
+    fleet.variables.push(("TEST_ENDS", "yes".to_owned()));
+    fleet.append(broker, 0..KEYS, 500);
+    fleet.start(broker, &[1, 1, 1]);
+    fleet.wait_until_well();
+    assert_eq!(fleet.each_once(broker), BTreeMap::from([(0, BTreeSet::from([0]))]));
+    assert_eq!(broker.committed(GROUP, &fleet.from, 0), Some(500));
+}
+
+fn bad_records(broker: &mut Broker) {
+    let mut fleet = Fleet::new(broker, "bad-of-hosts", 3);
+    let bad = broker.topic("bad-of-hosts-aside", 1);
+    fleet.variables = vec![("TEST_ENDS", "yes".to_owned()), ("TEST_BAD", bad.clone())];
+    for partition in 0..3 {
+        fleet.append(broker, 0..3, 30);
+        broker.append(&fleet.from, Some(partition), [("0", "{")]);
+    }
+    fleet.start(broker, &[1, 1, 1]);
+    fleet.wait_until_well();
+    let readers = fleet.each_once(broker);
+    let found: Vec<_> = broker.texts(&bad);
+    assert_eq!(found.len(), 3, "{found:?}");
+    for (partition, text) in (0..3).zip(found) {
+        let host = readers[&partition].first().unwrap();
+        let offset = 10 * (partition + 1);
+        let place = format!("{host} bad-of-hosts-from/{partition} at {offset}: ");
+        assert!(text.starts_with(&place), "{text} does not begin with {place}");
+    }
+    // The bad record is the last one of the last partition, and is read all the same.
+    for partition in 0..3 {
+        let committed = broker.committed(GROUP, &fleet.from, partition);
+        assert_eq!(committed, Some(broker.end_of(&fleet.from, partition)), "of {partition}");
+    }
+}
+
+fn killed(broker: &mut Broker) {
+    let mut fleet = Fleet::new(broker, "killed-hosts", 5);
+    let cores = [1, 2, 1];
+    fleet.start(broker, &cores);
+    let mut random = 88_172_645_463_325_252_u64;
+    let mut next = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    for kill in 0..kills(12) {
+        fleet.append(broker, 0..KEYS, 2_000);
+        // Half of them when the job is known to run, so that it gets on.
+        let was_running = kill % 2 == 0;
+        if was_running {
+            let written = fleet.answers(broker).count;
+            fleet.expect(broker, fleet.records().min(written + 1));
+        }
+        thread::sleep(Duration::from_millis(next(if was_running { 150 } else { 1_500 })));
+        // Where the first host is lost, others may be held up, and notice it when the next run has written behind what they have.
+        if kill % 4 == 0 {
+            fleet.others("STOP");
+            let survivors = fleet.kill(0);
+            fleet.start(broker, &cores);
+            fleet.append(broker, 0..KEYS, 2_000);
+            fleet.expect(broker, fleet.records());
+            survivors.signal("CONT");
+            survivors.notice(&fleet, true);
+        } else {
+            fleet.kill(next(3) as usize).notice(&fleet, was_running);
+            fleet.start(broker, &cores);
+        }
+    }
+    fleet.append(broker, 0..KEYS, 2_000);
+    fleet.expect(broker, fleet.records());
+    fleet.kill(1).notice(&fleet, true);
+    fleet.each_once(broker);
+}
+
+/// From one process to three and back, suspended and killed.
+fn rescaled(broker: &mut Broker, name: &str, partitions: u64) {
+    let mut fleet = Fleet::new(broker, name, partitions);
+    for (run, cores) in [&[2][..], &[1, 2, 1], &[1], &[2, 1]].into_iter().enumerate() {
+        fleet.append(broker, 0..KEYS, 1_000);
+        fleet.start(broker, cores);
+        fleet.expect(broker, fleet.records());
+        // What is there already when the job goes on, beside what comes later.
+        fleet.append(broker, 0..KEYS, 1_000);
+        match run % 2 {
+            0 => fleet.suspend(),
+            _ => fleet.kill(cores.len() - 1).notice(&fleet, true),
+        }
+    }
+    fleet.start(broker, &[1]);
+    fleet.expect(broker, fleet.records());
+    fleet.suspend();
+    fleet.each_once(broker);
+}
+
+fn added(broker: &mut Broker) {
+    let mut fleet = Fleet::new(broker, "added", 1);
+    fleet.append(broker, 0..KEYS, 500);
+    fleet.start(broker, &[1, 1]);
+    fleet.expect(broker, fleet.records());
+    broker.add_partitions(&fleet.from, 4);
+    fleet.partitions = 4;
+    // Keys of their own, since those before have records in the first partition.
+    fleet.append(broker, KEYS..2 * KEYS, 500);
+    fleet.expect(broker, fleet.records());
+    fleet.append(broker, KEYS..2 * KEYS, 500);
+    fleet.expect(broker, fleet.records());
+    let readers = fleet.each_once(broker);
+    assert_eq!(readers, (0..).zip([0, 1, 0, 1].map(|host| BTreeSet::from([host]))).collect());
+    // And they are read on where they were.
+    fleet.kill(1).notice(&fleet, true);
+    fleet.append(broker, KEYS..2 * KEYS, 500);
+    fleet.start(broker, &[1, 1]);
+    fleet.expect(broker, fleet.records());
+    fleet.suspend();
+    fleet.each_once(broker);
+}
+
+fn broker_killed(broker: &mut Broker) {
+    let mut fleet = Fleet::new(broker, "hosts-without-a-broker", 4);
+    fleet.start(broker, &[1, 1]);
+    fleet.append(broker, 0..KEYS, 2_000);
+    fleet.expect(broker, 1);
+    fleet.append(broker, 0..KEYS, 2_000);
+    broker.kill();
+    thread::sleep(Duration::from_millis(500));
+    broker.restart();
+    fleet.append(broker, 0..KEYS, 2_000);
+    fleet.expect(broker, fleet.records());
+    fleet.suspend();
+    fleet.each_once(broker);
+}
