@@ -1,13 +1,14 @@
 //! Topics of Kafka as sources and sinks, with a real broker: its jars are got by Maven, and the tests start it.
 
 use crate::process::{Totals, cargo, program, root, run, run_tests};
-use crate::test::FEATURES;
+use crate::test::{FEATURES, compilers};
 use crate::{metadata, setup};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
 /// Runs the tests.
 pub(crate) fn check(totals: &mut Totals) -> Result<()> {
+    compilers()?;
     // It ends the broker with the test.
     setup::debian("setpriv", "util-linux")?;
     setup::debian("java", "default-jdk-headless")?;

@@ -384,13 +384,19 @@ fn fmt(_: &mut Totals) -> Result<Outcome> {
 
 /// The features that are off by default, and on in all steps that lint, document or test the whole workspace, so that it is built once.
 pub(crate) const FEATURES: &str =
-    "--features=thalweg/tls,thalweg/object-store,thalweg-kafka/avro-tls";
+    "--features=thalweg/tls,thalweg/object-store,thalweg-kafka/avro-tls,thalweg-kafka/tls";
 
-/// What compiles librdkafka.
-fn compilers() -> Result<()> {
+/// What compiles librdkafka, for TLS, too.
+pub(crate) fn compilers() -> Result<()> {
     setup::debian("cc", "gcc")?;
     setup::debian("c++", "g++")?;
-    setup::debian("make", "make")
+    setup::debian("make", "make")?;
+    // It finds OpenSSL's headers.
+    setup::debian("pkg-config", "pkg-config")?;
+    setup::debian_where("OpenSSL's headers", "libssl-dev", || {
+        let mut found = program("pkg-config");
+        found.args(["--exists", "openssl"]).status().is_ok_and(|status| status.success())
+    })
 }
 
 fn clippy(_: &mut Totals) -> Result<Outcome> {
@@ -403,6 +409,7 @@ fn clippy(_: &mut Totals) -> Result<Outcome> {
 }
 
 fn docs(_: &mut Totals) -> Result<Outcome> {
+    compilers()?;
     let mut command = cargo(["doc", "--workspace", FEATURES, "--no-deps"]);
     execute(command.env("RUSTDOCFLAGS", "-D warnings -D missing_docs"))?;
     unlinked::check()?;
@@ -415,6 +422,7 @@ fn unit(totals: &mut Totals) -> Result<Outcome> {
 }
 
 fn integration(totals: &mut Totals) -> Result<Outcome> {
+    compilers()?;
     // For certificates.
     setup::debian("openssl", "openssl")?;
     // `--test '*'` would fail in a workspace without any; an empty run is caught below instead.
@@ -422,10 +430,12 @@ fn integration(totals: &mut Totals) -> Result<Outcome> {
 }
 
 fn doctests(totals: &mut Totals) -> Result<Outcome> {
+    compilers()?;
     tests(&["test", "--workspace", FEATURES, "--no-fail-fast", "--doc"], totals)
 }
 
 fn snippets(totals: &mut Totals) -> Result<Outcome> {
+    compilers()?;
     tests(&["test", "--package", "thalweg", FEATURES, "--doc", "--", "snippets"], totals)
 }
 

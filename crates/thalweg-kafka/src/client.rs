@@ -1,9 +1,9 @@
 //! The client of a source: one for all partitions that a process reads.
 
+use crate::connections::{Connections, Watch, missing_feature};
 use crate::topics::Topics;
-use rdkafka::client::ClientContext;
-use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
 use std::collections::BTreeMap;
@@ -45,6 +45,10 @@ impl Options {
         fixed: &[(&str, &str)],
     ) -> Result<ClientConfig> {
         let mut config = ClientConfig::new();
+        // What a broker closes a connection for is on this level, and in errors whether it is logged or not.
+        if (config.log_level as i32) < RDKafkaLogLevel::Info as i32 {
+            config.set_log_level(RDKafkaLogLevel::Info);
+        }
         config.set("bootstrap.servers", brokers);
         usual.iter().for_each(|(name, value)| _ = config.set(*name, *value));
         for (name, value) in &self.0 {
@@ -65,7 +69,15 @@ pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
         KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_) => ErrorKind::Config,
         _ => ErrorKind::Io,
     };
-    Error::new(kind, format!("cannot {doing}")).caused_by(cause)
+    let what = match missing_feature(&cause) {
+        Some(feature) => {
+            format!(
+                "cannot {doing}: a setting needs the feature `{feature}` of the crate thalweg-kafka"
+            )
+        }
+        None => format!("cannot {doing}"),
+    };
+    Error::new(kind, what).caused_by(cause)
 }
 
 /// Whether trying again cannot help.
@@ -96,13 +108,20 @@ pub(crate) fn is_hopeless(error: &KafkaError) -> bool {
 }
 
 /// Asks brokers until they answer, for a while.
-pub(crate) fn asked<T>(doing: &str, mut ask: impl FnMut(Duration) -> KafkaResult<T>) -> Result<T> {
+pub(crate) fn asked<T>(
+    doing: &str,
+    connections: &Connections,
+    mut ask: impl FnMut(Duration) -> KafkaResult<T>,
+) -> Result<T> {
     let began = Instant::now();
     loop {
         match ask(Duration::from_secs(5)) {
-            Ok(answer) => return Ok(answer),
-            Err(cause) if is_hopeless(&cause) || began.elapsed() >= PATIENCE => {
-                return Err(error(doing, cause));
+            Ok(answer) => {
+                connections.work();
+                return Ok(answer);
+            }
+            Err(cause) if connections.are_hopeless(&cause) || began.elapsed() >= PATIENCE => {
+                return Err(connections.error(doing, cause));
             }
             Err(_) => thread::sleep(Duration::from_millis(200)),
         }
@@ -133,27 +152,6 @@ impl Faults {
     fn found(&self) -> Result<()> {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         first.as_ref().map_or(Ok(()), |error| Err(error()))
-    }
-}
-
-/// The client's calls back.
-pub(crate) struct Watch;
-
-impl ClientContext for Watch {
-    fn error(&self, error: KafkaError, reason: &str) {
-        log::warn!(target: "librdkafka", "{error}: {reason}");
-    }
-}
-
-impl ConsumerContext for Watch {
-    fn commit_callback(
-        &self,
-        result: KafkaResult<()>,
-        _: &rdkafka::topic_partition_list::TopicPartitionList,
-    ) {
-        if let Err(error) = result {
-            log::warn!("the group's offsets could not be committed: {error}");
-        }
     }
 }
 
@@ -189,10 +187,9 @@ pub(crate) enum Verdict {
 const UNKNOWN: Duration = Duration::from_secs(10);
 
 impl Fetcher {
-    pub(crate) fn new(config: &ClientConfig) -> Result<Self> {
-        let consumer: Consumer = config
-            .create_with_context(Watch)
-            .map_err(|cause| error("make a client of Kafka", cause))?;
+    pub(crate) fn new(config: &ClientConfig, watch: &Watch) -> Result<Self> {
+        let made = watch.client(config);
+        let consumer: Consumer = made.map_err(|cause| error("make a client of Kafka", cause))?;
         let fetcher = Self {
             consumer: Arc::new(consumer),
             faults: Arc::default(),
@@ -208,10 +205,15 @@ impl Fetcher {
         Ok(fetcher)
     }
 
+    /// What is known of the connections.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.consumer.context().0
+    }
+
     /// What the cluster says of topics.
     pub(crate) fn metadata(&self, topics: &Topics) -> Result<Metadata> {
         let ask = |patience| self.consumer.fetch_metadata(topics.single(), patience);
-        asked("list the topics", ask)
+        asked(&format!("list the partitions of {topics}"), self.connections(), ask)
     }
 }
 

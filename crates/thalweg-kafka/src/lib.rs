@@ -40,8 +40,31 @@
 //!
 //! Every property of librdkafka is set by its name, such as `security.protocol`, with
 //! [`KafkaSource::option`] and [`KafkaSink::option`]; [its list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)
-//! says what there is. What has to be so for a job to be right, such as `enable.auto.commit`, cannot be changed. Encryption and most of
-//! SASL need the feature `tls`.
+//! says what there is. They hold for all clients that a source or sink makes. What has to be so for a job to be right, such as
+//! `enable.auto.commit`, cannot be changed.
+//!
+//! # TLS and SASL
+//!
+//! Encrypted connections need the feature `tls`, and so does SASL by SCRAM; SASL by PLAIN is always there, and by Kerberos with the
+//! feature `gssapi`. Without the feature, such settings end the job with an error that names it.
+//!
+//! ```no_run
+//! use thalweg_kafka::KafkaSource;
+//!
+//! let orders = KafkaSource::new("kafka.example:9093", "orders")
+//!     .option("security.protocol", "sasl_ssl") // or `ssl`, without a password
+//!     .option("ssl.ca.location", "/etc/kafka/ca.pem")
+//!     .option("sasl.mechanism", "SCRAM-SHA-512")
+//!     .option("sasl.username", "job")
+//!     .option("sasl.password", std::env::var("KAFKA_PASSWORD").unwrap_or_default());
+//! # let _ = orders;
+//! ```
+//!
+//! Brokers that demand a certificate of the client (`ssl.client.auth=required`) get the one of `ssl.certificate.location` and
+//! `ssl.key.location`, both in PEM.
+//!
+//! A job whose first connections are refused ends with an error of the kind [`Config`](thalweg::ErrorKind::Config) that has the
+//! reason and the settings to look at; one that reaches no broker ends after 15 seconds.
 //!
 //! # Avro
 //!
@@ -57,6 +80,7 @@ mod ahead;
 #[cfg(feature = "avro")]
 mod avro;
 mod client;
+mod connections;
 mod kept;
 mod message;
 mod outgoing;

@@ -1,7 +1,5 @@
 //! Records as they are written.
 
-use crate::client::error;
-use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 use serde::Serialize;
@@ -287,11 +285,6 @@ pub(crate) struct Limits {
     pub(crate) partitions: i32,
     /// Whether the topic is compacted.
     pub(crate) needs_key: bool,
-}
-
-/// An error about a record that could not be sent.
-pub(crate) fn unsent(cause: KafkaError) -> Error {
-    error("send a record", cause)
 }
 
 /// Stands for no bytes.

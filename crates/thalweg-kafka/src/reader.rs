@@ -1,6 +1,7 @@
 //! Reads one partition.
 
-use crate::client::{Consumer, Fetcher, Suspect, Verdict, Watch, error};
+use crate::client::{Consumer, Fetcher, Suspect, Verdict, error};
+use crate::connections::Watch;
 use crate::message::{Message, MessageRef};
 use crate::source::{Partition, Position, gone, list_of, place};
 use rdkafka::Message as _;

@@ -1,13 +1,13 @@
 //! Topics as sinks.
 
 use crate::client::{Options, asked, error};
+use crate::connections::Watch;
 use crate::kept::Kept;
 use crate::outgoing::{Limits, Outgoing};
 use crate::transactions::{Clients, Epoch, Transactions};
 use crate::writer::{Deliveries, Most, Room, Writer};
 use futures_executor::block_on;
 use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::{Producer as _, ThreadedProducer};
@@ -61,6 +61,8 @@ pub struct KafkaSink<I: Record + ?Sized, F> {
     max_epoch_bytes: usize,
     prefix: String,
     options: Options,
+    /// What the clients say of their connections.
+    watch: Watch,
     /// What sends at once, and what brokers accept: made and asked for when it is first needed, on each host.
     producer: Mutex<Option<(Sending, Limits)>>,
     transactions: Transactions,
@@ -118,6 +120,7 @@ where
             max_epoch_bytes: 1 << 30,
             prefix: "thalweg".to_owned(),
             options: Options::default(),
+            watch: Watch::default(),
             producer: Mutex::default(),
             transactions: Transactions::default(),
             items: PhantomData,
@@ -157,7 +160,8 @@ where
         let producer =
             self.options.over(&self.brokers, &[&USUAL[..], &TRANSACTIONS].concat(), &FIXED)?;
         let marks = self.options.over(&self.brokers, &USUAL[..1], &MARKS)?;
-        Ok(Clients { prefix: self.prefix.clone(), producer, marks })
+        let (prefix, watch) = (self.prefix.clone(), self.watch.clone());
+        Ok(Clients { prefix, producer, marks, watch })
     }
 
     /// The producer of records that are sent at once, and what brokers accept.
@@ -170,7 +174,8 @@ where
             self.number("queue.buffering.max.kbytes")?,
             self.number("queue.buffering.max.messages")?,
         );
-        let made = self.config()?.create_with_context(Deliveries::new(room));
+        let deliveries = Deliveries::new(room, Arc::clone(&self.watch.0));
+        let made = self.config()?.create_with_context(deliveries);
         let made = Arc::new(made.map_err(|cause| error("make a client of Kafka", cause))?);
         let limits = self.limits(&made)?;
         *known = Some((Arc::clone(&made), limits));
@@ -180,7 +185,7 @@ where
     /// What the brokers accept.
     fn limits(&self, producer: &ThreadedProducer<Deliveries>) -> Result<Limits> {
         let ask = |patience| producer.client().fetch_metadata(Some(&self.topic), patience);
-        let metadata = asked("ask for the topic", ask)?;
+        let metadata = asked(&format!("ask for the topic `{}`", self.topic), &self.watch.0, ask)?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let partitions = topic.map_or(0, |topic| topic.partitions().len() as i32);
         if partitions == 0 {
@@ -205,7 +210,7 @@ where
     fn settings(&self) -> KafkaResult<ConfigResource> {
         let config =
             self.config().map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
-        let admin: AdminClient<DefaultClientContext> = config.create()?;
+        let admin: AdminClient<Watch> = self.watch.client(&config)?;
         let options = AdminOptions::new().request_timeout(Some(Duration::from_secs(10)));
         let topic = ResourceSpecifier::Topic(&self.topic);
         let found = block_on(admin.describe_configs([&topic], &options))?;

@@ -2,6 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::client::{Fetcher, Options, PATIENCE, asked, error};
+use crate::connections::Watch;
 use crate::message::Message;
 use crate::reader::Reader;
 use crate::topics::Topics;
@@ -92,6 +93,8 @@ pub struct KafkaSource {
     until: Until,
     look_again: Duration,
     options: Options,
+    /// What the clients say of their connections.
+    watch: Watch,
     /// The client that lists topics and asks for offsets, made when it is first needed.
     lister: Mutex<Option<Arc<Fetcher>>>,
     /// The client that reads, and what it may hold of each partition: made on each host when the first one is opened, since both
@@ -133,6 +136,7 @@ impl KafkaSource {
             until: Until::Never,
             look_again: Duration::from_secs(60),
             options: Options::default(),
+            watch: Watch::default(),
             lister: Mutex::default(),
             reading: Mutex::default(),
             listed: Mutex::default(),
@@ -202,7 +206,7 @@ impl KafkaSource {
         let mut config = self.options.over(&self.brokers, &usual, &FIXED)?;
         // Partitions are assigned by hand, which takes a name of a group all the same.
         config.set("group.id", self.group.as_deref().unwrap_or("thalweg"));
-        Ok(Arc::new(Fetcher::new(&config)?))
+        Ok(Arc::new(Fetcher::new(&config, &self.watch)?))
     }
 
     /// The client that is asked for partitions and offsets. A request by the one that reads would wait behind those for records,
@@ -286,7 +290,7 @@ impl KafkaSource {
                 let ask = |patience| {
                     offset_in(&fetcher.consumer.committed_offsets(asked.clone(), patience)?)
                 };
-                match asked_of("ask for the group's offset", at, ask)? {
+                match asked_of(fetcher, "ask for the group's offset", at, ask)? {
                     Some(offset) => Ok(offset),
                     None => oldest(),
                 }
@@ -466,17 +470,18 @@ fn offset_in(list: &TopicPartitionList) -> KafkaResult<Option<i64>> {
 }
 
 fn asked_of<T>(
+    fetcher: &Fetcher,
     doing: &str,
     at: &Partition,
     ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
-    asked(doing, ask).map_err(|error| error.at(place(at)))
+    asked(doing, fetcher.connections(), ask).map_err(|error| error.at(place(at)))
 }
 
 /// The oldest offset of a partition, and the one behind its newest record that is committed.
 fn ends(fetcher: &Fetcher, at: &Partition) -> Result<(i64, i64)> {
     let ask = |patience| fetcher.consumer.fetch_watermarks(&at.topic, at.number, patience);
-    asked_of("ask for the ends of the partition", at, ask)
+    asked_of(fetcher, "ask for the ends of the partition", at, ask)
 }
 
 /// The offset of the first record with a timestamp, or behind the last one.
@@ -489,7 +494,7 @@ fn offset_at(fetcher: &Fetcher, at: &Partition, time: Timestamp) -> Result<i64> 
     }
     let times = list_of(at, Offset::Offset(millis))?;
     let ask = |patience| offset_in(&fetcher.consumer.offsets_for_times(times.clone(), patience)?);
-    match asked_of("ask for the offset of a time", at, ask)? {
+    match asked_of(fetcher, "ask for the offset of a time", at, ask)? {
         Some(offset) => Ok(offset),
         None => Ok(ends(fetcher, at)?.1),
     }

@@ -4,7 +4,7 @@
 //! an offset of the group, with a digest of its records. Whoever begins with a name fences all who have begun with it before, so
 //! it is known for sure which transactions there are: those up to the group's offset.
 
-use crate::client::{Watch, error, is_hopeless};
+use crate::connections::{Connections, Watch};
 use crate::kept::Records;
 use crate::outgoing::Outgoing;
 use rdkafka::config::ClientConfig;
@@ -55,6 +55,7 @@ pub(crate) struct Clients {
     pub(crate) producer: ClientConfig,
     /// Of what asks for the offset of a group.
     pub(crate) marks: ClientConfig,
+    pub(crate) watch: Watch,
 }
 
 /// The transactions of a sink on this host, by name.
@@ -82,7 +83,7 @@ impl Named {
         self.transactor = None;
         let doing = format!("begin with the transactions {name}");
         let begin = || Ok(begun(&mut self.transactor, clients, topic, name)?.last.number);
-        let last = tried(&doing, begin)?;
+        let last = tried(&doing, &clients.watch.0, begin)?;
         self.own = Some(last);
         Ok(last)
     }
@@ -159,9 +160,11 @@ impl Transactions {
         let slot = self.slot(name);
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let Named { transactor, own } = &mut *slot;
-        tried(&format!("commit transaction {number} of {name}"), || {
+        let doing = format!("commit transaction {number} of {name}");
+        tried(&doing, &clients.watch.0, || {
             let written = written(transactor, clients, topic, (name, &this), *own, records);
             if written.is_err() {
+                transactor.iter().for_each(|failed| hear(&failed.producer));
                 // A new one finds out what became of it.
                 *transactor = None;
             }
@@ -236,16 +239,23 @@ impl From<KafkaError> for Failure {
 }
 
 /// Tries until it works, for a while.
-fn tried<T>(doing: &str, mut attempt: impl FnMut() -> Attempt<T>) -> Result<T> {
+fn tried<T>(
+    doing: &str,
+    connections: &Connections,
+    mut attempt: impl FnMut() -> Attempt<T>,
+) -> Result<T> {
     let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
     loop {
         let cause = match attempt() {
-            Ok(done) => return Ok(done),
+            Ok(done) => {
+                connections.work();
+                return Ok(done);
+            }
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Kafka(cause)) => cause,
         };
-        if is_hopeless(&cause) || began.elapsed() >= PATIENCE {
-            return Err(error(doing, cause));
+        if connections.are_hopeless(&cause) || began.elapsed() >= PATIENCE {
+            return Err(connections.error(doing, cause));
         }
         log::warn!("cannot {doing}, and try again: {cause}");
         // Several hosts may try at once, and fence each other: not all after the same time.
@@ -312,7 +322,7 @@ impl Mark {
 
 /// What writes the transactions of a name.
 struct Transactor {
-    producer: BaseProducer,
+    producer: BaseProducer<Watch>,
     /// Of the group that has their marks.
     group: ConsumerGroupMetadata,
     /// The last transaction that there is.
@@ -322,11 +332,11 @@ struct Transactor {
 impl Transactor {
     /// Fences all others of this name, and ends their transaction.
     fn new(clients: &Clients, topic: &str, name: &str) -> KafkaResult<Self> {
-        let producer: BaseProducer =
-            clients.producer.clone().set("transactional.id", name).create()?;
-        producer.init_transactions(ANSWER)?;
+        let producer: BaseProducer<Watch> =
+            clients.watch.client(clients.producer.clone().set("transactional.id", name))?;
+        producer.init_transactions(ANSWER).inspect_err(|_| hear(&producer))?;
         let marks: BaseConsumer<Watch> =
-            clients.marks.clone().set("group.id", name).create_with_context(Watch)?;
+            clients.watch.client(clients.marks.clone().set("group.id", name))?;
         let none = Mark::default().offset(topic)?;
         let last = Mark::of(&marks.committed_offsets(none, ANSWER)?)?;
         let group = marks.group_metadata();
@@ -354,6 +364,11 @@ impl Transactor {
     }
 }
 
+/// Takes what a producer has to say of its connections.
+fn hear(producer: &BaseProducer<Watch>) {
+    producer.poll(Duration::from_millis(100));
+}
+
 /// Whether brokers still take records.
 struct Progress {
     left: i32,
@@ -361,12 +376,12 @@ struct Progress {
 }
 
 impl Progress {
-    fn of(producer: &BaseProducer) -> Self {
+    fn of(producer: &BaseProducer<Watch>) -> Self {
         Self { left: producer.in_flight_count(), since: Instant::now() }
     }
 
     /// Hands over what was waited for in vain, if nothing was delivered for long.
-    fn check(&mut self, producer: &BaseProducer, cause: KafkaError) -> KafkaResult<()> {
+    fn check(&mut self, producer: &BaseProducer<Watch>, cause: KafkaError) -> KafkaResult<()> {
         let left = producer.in_flight_count();
         if left != self.left {
             *self = Self::of(producer);
@@ -377,7 +392,7 @@ impl Progress {
 
 /// Sends a record, and waits for room.
 fn send(
-    producer: &BaseProducer,
+    producer: &BaseProducer<Watch>,
     record: &Outgoing,
     topic: &str,
     progress: &mut Progress,

@@ -1,10 +1,12 @@
 //! Writes the records of one task.
 
 use crate::client::Faults;
+use crate::connections::Connections;
 use crate::kept::Kept;
-use crate::outgoing::{Limits, Outgoing, unsent};
+use crate::outgoing::{Limits, Outgoing};
 use crate::transactions::{Begun, Epoch};
 use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
 use std::fmt;
@@ -47,6 +49,7 @@ pub(crate) struct Most {
 pub(crate) struct Deliveries {
     room: Room,
     faults: Faults,
+    connections: Arc<Connections>,
     /// Bytes on their way.
     pending: AtomicUsize,
     /// Whether a writer waits until there is room.
@@ -55,8 +58,12 @@ pub(crate) struct Deliveries {
 }
 
 impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
+        self.connections.logged(level, subject, line);
+    }
+
     fn error(&self, error: KafkaError, reason: &str) {
-        log::warn!(target: "librdkafka", "{error}: {reason}");
+        self.connections.failed(&error, reason);
     }
 }
 
@@ -68,8 +75,7 @@ impl ProducerContext for Deliveries {
         let message = match delivered {
             Ok(message) => message,
             Err((cause, message)) => {
-                let cause = cause.clone();
-                self.faults.add(move || unsent(cause.clone()));
+                _ = self.unsent(cause);
                 message
             }
         };
@@ -85,14 +91,24 @@ impl ProducerContext for Deliveries {
 }
 
 impl Deliveries {
-    pub(crate) fn new(room: Room) -> Self {
+    pub(crate) fn new(room: Room, connections: Arc<Connections>) -> Self {
         Self {
             room,
+            connections,
             faults: Faults::default(),
             pending: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
             writers: Mutex::default(),
         }
+    }
+
+    /// An error about a record that could not be sent, of which others hear, too.
+    fn unsent(&self, cause: &KafkaError) -> Error {
+        let (cause, connections) = (cause.clone(), Arc::clone(&self.connections));
+        let unsent = move || connections.error("send a record", cause.clone());
+        let error = unsent();
+        self.faults.add(unsent);
+        error
     }
 
     fn is_full(&self) -> bool {
@@ -262,12 +278,9 @@ where
                 // The job ends if it cannot be sent, so that nothing need be taken back.
                 let sending = producer.send(record.as_record(topic, Arc::clone(sent)));
                 sending.map_err(|(cause, _)| {
-                    context.faults.add({
-                        let cause = cause.clone();
-                        move || unsent(cause.clone())
-                    });
+                    let error = context.unsent(&cause);
                     sent.is_acknowledged();
-                    unsent(cause)
+                    error
                 })
             }
             Way::InEpochs { numbers, kept, most } => {

@@ -61,6 +61,16 @@ pub fn run_tests<T>(
     ExitCode::from(u8::from(failed > 0))
 }
 
+/// What a broker has beside its plain listener.
+#[derive(Default)]
+pub struct More {
+    /// Names, protocols and ports of further listeners, which clients reach by `localhost`.
+    pub listeners: Vec<(&'static str, &'static str, u16)>,
+    pub properties: String,
+    /// Users with passwords in the cluster's metadata, as the tool that formats it takes them.
+    pub users: Vec<String>,
+}
+
 /// A cluster of one broker.
 pub struct Broker {
     folder: TempDir,
@@ -71,18 +81,30 @@ pub struct Broker {
 
 impl Broker {
     /// Starts a broker, of the jars in a folder.
+    #[allow(dead_code)]
     pub fn start(jars: &Path) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
+        Self::start_with(jars, folder, &More::default())
+    }
+
+    /// Starts a broker that has more, and its files in this folder.
+    pub fn start_with(jars: &Path, folder: TempDir, more: &More) -> Self {
+        let (mut listeners, mut advertised, mut map) = <(String, String, String)>::default();
+        for (name, protocol, port) in &more.listeners {
+            listeners += &format!(",{name}://127.0.0.1:{port}");
+            advertised += &format!(",{name}://localhost:{port}");
+            map += &format!(",{name}:{protocol}");
+        }
         let (port, controller) = (free_port(), free_port());
         let data = folder.path().join("data");
         let properties = format!(
             "process.roles=broker,controller\n\
              node.id=1\n\
              controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
-             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-             advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listeners}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port}{advertised}\n\
              controller.listener.names=CONTROLLER\n\
-             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{map}\n\
              log.dirs={}\n\
              auto.create.topics.enable=false\n\
              group.initial.rebalance.delay.ms=0\n\
@@ -92,14 +114,17 @@ impl Broker {
              transaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\n\
              log.retention.check.interval.ms=500\n\
-             log.cleaner.backoff.ms=200\n",
-            data.display()
+             log.cleaner.backoff.ms=200\n\
+             {}",
+            data.display(),
+            more.properties
         );
         fs::write(folder.path().join("properties"), properties).expect("the folder is ours");
         let classes = jars.join("*").into_os_string();
         let mut format = java(&classes);
         format.arg("kafka.tools.StorageTool").args(["format", "--standalone", "--cluster-id"]);
         format.arg("MkU3OEVBNTcwNTJENDM2Qg").arg("--config").arg(folder.path().join("properties"));
+        more.users.iter().for_each(|user| _ = format.arg("--add-scram").arg(user));
         let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(formatted.is_ok_and(|status| status.success()), "the broker cannot be set up");
         let child = serve(folder.path(), &classes);

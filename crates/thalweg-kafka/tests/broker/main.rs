@@ -6,6 +6,8 @@
 #[cfg(feature = "avro")]
 mod avro;
 mod broker;
+#[cfg(feature = "tls")]
+mod encrypted;
 mod hosts;
 mod killed;
 mod reading;
@@ -29,10 +31,15 @@ fn main() -> ExitCode {
         println!("\ntest result: ok. 0 passed; 0 failed; 0 ignored");
         return ExitCode::SUCCESS;
     };
+    #[cfg(feature = "tls")]
+    let mut broker = encrypted::broker(&jars);
+    #[cfg(not(feature = "tls"))]
     let mut broker = Broker::start(&jars);
     let tests = [
         reading::TESTS,
         writing::TESTS,
+        #[cfg(feature = "tls")]
+        encrypted::TESTS,
         killed::TESTS,
         hosts::TESTS,
         #[cfg(feature = "avro")]

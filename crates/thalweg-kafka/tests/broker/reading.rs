@@ -368,7 +368,10 @@ fn not_there(broker: &mut Broker) {
     // No broker listens there.
     let error = read(KafkaSource::new("127.0.0.1:1", "there").until_now()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert!(error.message().contains("cannot list the topics"), "{error}");
+    assert!(
+        error.message().contains("cannot list the partitions of topic there: 127.0.0.1:1"),
+        "{error}"
+    );
 }
 
 /// On one host and several, interrupted and restored.

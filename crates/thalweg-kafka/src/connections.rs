@@ -1,0 +1,285 @@
+//! What clients last said of their connections, for the errors that follow from it.
+//!
+//! A request that no broker answers fails with a time-out alone. Why is in an event of the client: a certificate that is not
+//! trusted, say.
+
+use crate::client::{error, is_hopeless};
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::producer::{DeliveryResult, ProducerContext};
+use std::sync::{Arc, Mutex, PoisonError};
+use thalweg::{Error, ErrorKind};
+
+/// The connections of the clients of a source or sink, which all have the same settings.
+#[derive(Debug, Default)]
+pub(crate) struct Connections(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Why the last one failed, if none has worked since.
+    failed: Option<Failed>,
+    /// Whether a broker has ever answered.
+    worked: bool,
+}
+
+/// The code of a failure, and what the client says of it.
+type Failed = (Option<Code>, String);
+
+impl Connections {
+    /// Takes an event of a client.
+    pub(crate) fn failed(&self, error: &KafkaError, reason: &str) {
+        log::warn!(target: "librdkafka", "{error}: {reason}");
+        let code = error.rdkafka_error_code();
+        // That all brokers are down follows from what was said of each.
+        if code != Some(Code::AllBrokersDown) {
+            self.state().failed = Some((code, reason.to_owned()));
+        }
+    }
+
+    /// Takes a line of a client's log. That a broker has closed a connection is there alone.
+    pub(crate) fn logged(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
+        match level {
+            RDKafkaLogLevel::Debug => log::debug!(target: "librdkafka", "{subject} {line}"),
+            RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
+                log::info!(target: "librdkafka", "{subject} {line}");
+            }
+            RDKafkaLogLevel::Warning => log::warn!(target: "librdkafka", "{subject} {line}"),
+            _ => log::error!(target: "librdkafka", "{subject} {line}"),
+        }
+        if matches!(level, RDKafkaLogLevel::Info) && subject == "FAIL" {
+            let failed = &mut self.state().failed;
+            if !failed.as_ref().is_some_and(is_refused) {
+                // Behind the name of the client.
+                let line = line.split_once("]: ").map_or(line, |(_, line)| line);
+                *failed = Some((Some(Code::BrokerTransportFailure), line.to_owned()));
+            }
+        }
+    }
+
+    /// A broker has answered.
+    pub(crate) fn work(&self) {
+        *self.state() = State { failed: None, worked: true };
+    }
+
+    /// Whether trying again cannot help: a request that failed so, or settings that no broker has accepted yet.
+    pub(crate) fn are_hopeless(&self, cause: &KafkaError) -> bool {
+        let state = self.state();
+        is_hopeless(cause) || (!state.worked && state.failed.as_ref().is_some_and(is_refused))
+    }
+
+    /// The error of a request, with what is known of the connections.
+    pub(crate) fn error(&self, doing: &str, cause: KafkaError) -> Error {
+        let state = self.state();
+        let Some(failed) = state.failed.as_ref().filter(|_| is_without_answer(&cause)) else {
+            return error(doing, cause);
+        };
+        let kind = if is_refused(failed) { ErrorKind::Config } else { ErrorKind::Io };
+        let what = format!("cannot {doing}: {}{}", failed.1, advice(failed));
+        Error::new(kind, what).caused_by(cause)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether one side does not accept what the other shows. Some of what brokers refuse is the end of a connection to the client.
+fn is_refused((code, reason): &Failed) -> bool {
+    is_refusal(*code) || reason.contains("SSL alert")
+}
+
+fn is_refusal(code: Option<Code>) -> bool {
+    matches!(code, Some(Code::SSL | Code::Authentication | Code::SaslAuthenticationFailed))
+}
+
+/// Whether a request may have failed because there is no connection.
+fn is_without_answer(cause: &KafkaError) -> bool {
+    let code = match cause {
+        KafkaError::Transaction(error) => Some(error.code()),
+        other => other.rdkafka_error_code(),
+    };
+    is_refusal(code)
+        || matches!(
+            code,
+            Some(
+                Code::BrokerTransportFailure
+                    | Code::AllBrokersDown
+                    | Code::Resolve
+                    | Code::OperationTimedOut
+                    | Code::MessageTimedOut
+                    | Code::RequestTimedOut
+                    | Code::WaitingForCoordinator
+                    | Code::TimedOutQueue
+            )
+        )
+}
+
+/// What a user is to do, where the client does not say it.
+fn advice((code, reason): &Failed) -> &'static str {
+    let has = |part| reason.contains(part);
+    if has("certificate verify failed") {
+        "; the brokers' certificate has to be of an authority in `ssl.ca.location`, and for the host by which they are reached"
+    } else if has("certificate required") || has("bad certificate") || has("unknown ca") {
+        "; the brokers want a certificate that they trust: `ssl.certificate.location` and `ssl.key.location`"
+    } else if has("PLAINTEXT broker") || has("wrong version number") {
+        "; without TLS, `security.protocol` is `plaintext` or `sasl_plaintext`"
+    } else if has("APIVERSION_QUERY") && !reason.starts_with("ssl://") {
+        // What a broker with TLS does with the first request of a client without.
+        "; with TLS, `security.protocol` is `ssl` or `sasl_ssl`"
+    } else if matches!(code, Some(Code::Authentication | Code::SaslAuthenticationFailed)) {
+        "; see `sasl.mechanism`, `sasl.username` and `sasl.password`"
+    } else {
+        ""
+    }
+}
+
+/// The feature of this crate without which librdkafka refuses a setting.
+pub(crate) fn missing_feature(cause: &KafkaError) -> Option<&'static str> {
+    let text = cause.to_string();
+    let of_ssl = text.contains("OpenSSL") || text.contains("SASL mechanism SCRAM-");
+    if of_ssl && (text.contains("not available at build time") || text.contains("No provider")) {
+        Some("tls")
+    } else if text.contains("libsasl2 not available") || text.contains("SASL mechanism GSSAPI") {
+        Some("gssapi")
+    } else if text.contains("libzstd not available") {
+        Some("zstd")
+    } else if text.contains("zlib not available") {
+        Some("gzip")
+    } else {
+        None
+    }
+}
+
+/// The calls back of clients other than the producer of records that are sent at once.
+#[derive(Clone, Default)]
+pub(crate) struct Watch(pub(crate) Arc<Connections>);
+
+impl Watch {
+    /// Makes a client.
+    pub(crate) fn client<C: rdkafka::config::FromClientConfigAndContext<Self>>(
+        &self,
+        config: &ClientConfig,
+    ) -> KafkaResult<C> {
+        config.create_with_context(self.clone())
+    }
+}
+
+impl ClientContext for Watch {
+    fn log(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
+        self.0.logged(level, subject, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.0.failed(&error, reason);
+    }
+}
+
+impl ConsumerContext for Watch {
+    fn commit_callback(
+        &self,
+        result: KafkaResult<()>,
+        _: &rdkafka::topic_partition_list::TopicPartitionList,
+    ) {
+        if let Err(error) = result {
+            log::warn!("the group's offsets could not be committed: {error}");
+        }
+    }
+}
+
+impl ProducerContext for Watch {
+    type DeliveryOpaque = ();
+
+    /// Transactions fail where a record was not delivered.
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::types::RDKafkaConfRes;
+
+    const TIMED_OUT: KafkaError = KafkaError::MetadataFetch(Code::BrokerTransportFailure);
+
+    #[test]
+    fn an_error_has_what_was_said_of_the_connection() {
+        let connections = Connections::default();
+        assert_eq!(connections.error("ask", TIMED_OUT).message(), "cannot ask");
+        connections.failed(&KafkaError::Global(Code::Authentication), "no such user");
+        connections.failed(&KafkaError::Global(Code::AllBrokersDown), "1/1 brokers are down");
+        let error = connections.error("ask", TIMED_OUT);
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let expected =
+            "cannot ask: no such user; see `sasl.mechanism`, `sasl.username` and `sasl.password`";
+        assert_eq!(error.message(), expected);
+        // What brokers have answered has nothing to do with connections.
+        let answered = KafkaError::MetadataFetch(Code::InvalidTopic);
+        assert_eq!(connections.error("ask", answered).message(), "cannot ask");
+        assert!(connections.are_hopeless(&TIMED_OUT));
+        connections.work();
+        assert_eq!(connections.error("ask", TIMED_OUT).message(), "cannot ask");
+        // What has worked may work again.
+        connections.failed(&KafkaError::Global(Code::SSL), "a certificate is too old");
+        assert!(!connections.are_hopeless(&TIMED_OUT));
+    }
+
+    #[test]
+    fn a_closed_connection_is_said_unless_more_is_known() {
+        let connections = Connections::default();
+        let line = "[thrd:a:9092/1]: a:9092/1: Disconnected";
+        connections.logged(RDKafkaLogLevel::Info, "FAIL", line);
+        assert!(!connections.are_hopeless(&TIMED_OUT));
+        let error = connections.error("ask", TIMED_OUT);
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Io, "cannot ask: a:9092/1: Disconnected")
+        );
+        connections.failed(&KafkaError::Global(Code::SSL), "an alert");
+        connections.logged(RDKafkaLogLevel::Info, "FAIL", line);
+        assert_eq!(connections.error("ask", TIMED_OUT).message(), "cannot ask: an alert");
+    }
+
+    #[test]
+    fn settings_that_need_a_feature_name_it() {
+        let refused = |what: &str| {
+            let what = what.to_owned();
+            let result = RDKafkaConfRes::RD_KAFKA_CONF_INVALID;
+            error("make", KafkaError::ClientConfig(result, what, String::new(), String::new()))
+        };
+        let text = "Unsupported value \"ssl\" for configuration property \"security.protocol\": \
+                    OpenSSL not available at build time";
+        let error = refused(text);
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("feature `tls`"), "{error}");
+        assert!(!refused("No such configuration property").message().contains("feature"));
+    }
+
+    /// As librdkafka itself says it, of what this build does not have.
+    #[test]
+    fn what_the_build_does_not_have_is_refused_with_its_feature() {
+        let refused = |settings: &[(&str, &str)], feature: &str| {
+            let mut config = ClientConfig::new();
+            settings.iter().for_each(|(name, value)| _ = config.set(*name, *value));
+            let made: KafkaResult<rdkafka::producer::BaseProducer<Watch>> =
+                Watch::default().client(&config);
+            let error = error("make a client of Kafka", made.err().unwrap());
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.message().contains(&format!("feature `{feature}`")), "{error}");
+        };
+        if cfg!(not(feature = "zstd")) {
+            refused(&[("compression.codec", "zstd")], "zstd");
+        }
+        if cfg!(not(feature = "gssapi")) {
+            refused(&[("security.protocol", "sasl_plaintext")], "gssapi");
+        }
+        if cfg!(not(any(feature = "tls", feature = "gssapi"))) {
+            refused(&[("security.protocol", "ssl")], "tls");
+            refused(&[("security.protocol", "SASL_SSL")], "tls");
+            refused(&[("ssl.ca.location", "ca.pem")], "tls");
+            let scram =
+                [("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "SCRAM-SHA-256")];
+            refused(&scram, "tls");
+        }
+    }
+}
