@@ -42,6 +42,10 @@ impl Data for Records {
         self.0.key_hash()
     }
 
+    fn heap_size(&self) -> usize {
+        self.0.len()
+    }
+
     fn schema() -> Schema {
         <Vec<u8> as Data>::schema()
     }
@@ -60,11 +64,11 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// A transaction should not have more bytes than a quarter of `most`, so that what is in front of a barrier has room, nor than the
-    /// tasks' shares in an eighth of the memory.
+    /// A transaction should not have more bytes than a sixteenth of `most`: smaller ones are written faster, and what is in front of a
+    /// barrier needs room. Nor than the task's share of an eighth of the memory.
     pub(crate) fn new(memory: Reservation, tasks: usize, most: usize) -> Self {
         let share = memory.pool().limit() / 8 / tasks.max(1);
-        let room = share.max(4 << 20).min(most / 4);
+        let room = share.max(4 << 20).min(most / 16);
         Self { records: Vec::new(), lent: Vec::new(), room, memory }
     }
 
@@ -135,7 +139,7 @@ mod tests {
     #[test]
     fn a_transaction_is_filled_while_the_one_before_is_written_and_no_further_one() {
         let pool = MemoryPool::new(1 << 30);
-        let mut kept = Kept::new(pool.reserve(), 1, 4 << 20);
+        let mut kept = Kept::new(pool.reserve(), 1, 16 << 20);
         assert_eq!(kept.room, 1 << 20);
         assert!((900..1100).contains(&filled(&mut kept)));
         let first = kept.take();
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn what_was_committed_gives_its_memory_back() {
         let pool = MemoryPool::new(1 << 30);
-        let mut kept = Kept::new(pool.reserve(), 1, 4 << 20);
+        let mut kept = Kept::new(pool.reserve(), 1, 16 << 20);
         filled(&mut kept);
         let first = kept.take();
         let (memory, capacity) = (first.bytes().as_ptr(), first.capacity());
@@ -169,7 +173,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_within_the_memory_of_the_job() {
         let pool = MemoryPool::new(8 << 20);
-        let mut kept = Kept::new(pool.reserve(), 1, 1 << 30);
+        let mut kept = Kept::new(pool.reserve(), 1, 16 << 30);
         let mut other = pool.reserve();
         assert!(other.try_resize((8 << 20) - (600 << 10)));
         let first = filled(&mut kept);

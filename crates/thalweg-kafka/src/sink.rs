@@ -46,9 +46,10 @@ enum Delivery {
 /// transaction; but a cluster that forgets the offsets of groups (`offsets.retention.minutes`, a week) before the job goes on makes it
 /// write that one transaction again. Brokers must be of version 2.5 or later.
 ///
-/// A source that is faster than the brokers waits: when a task has kept a quarter of [`max_epoch_bytes`](Self::max_epoch_bytes), or its
-/// share of an eighth of the job's memory, or that is refused, a checkpoint is taken before its time, and records go on when it has come.
-/// While a transaction is written, the next one is filled.
+/// A source that is faster than the brokers waits: when a task has kept a sixteenth of [`max_epoch_bytes`](Self::max_epoch_bytes), 64 MiB
+/// unless it is set, or its share of an eighth of the job's memory, or that is refused, a checkpoint is taken before its time, and records go
+/// on when its barrier has come. While a transaction is written, the next one is filled. A job with much state and long intervals may
+/// want fewer checkpoints and have the memory for it: set more.
 ///
 /// Without checkpoints all is written in one transaction a task when the job has ended well, and
 /// [`max_epoch_bytes`](Self::max_epoch_bytes) is the end of it. So it is for what comes in front of a barrier, such as all that an
@@ -127,8 +128,8 @@ where
         }
     }
 
-    /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB. A quarter of it is
-    /// the most that is written at once in a job with checkpoints, so that the rest is for what cannot wait.
+    /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB. Records
+    /// wait for a checkpoint when a task has kept a sixteenth of it; the rest is for what cannot wait.
     #[must_use]
     pub fn max_epoch_bytes(mut self, bytes: usize) -> Self {
         self.max_epoch_bytes = bytes;

@@ -123,7 +123,7 @@ fn exactly_once(broker: &mut Broker) {
     assert_eq!(broker.texts(&topic), texts(0..100_000));
 }
 
-/// Ten times as much as a task may keep, with checkpoints that are taken because of that alone.
+/// More than a task may keep, with checkpoints that are taken because of that alone.
 fn fast(broker: &mut Broker) {
     let large = |text: String, out: &mut Outgoing| {
         out.key(&text[980..]).payload(&text);
@@ -138,9 +138,9 @@ fn fast(broker: &mut Broker) {
         let mut checkpoints = CheckpointConfig::new(folder.path());
         checkpoints.interval = Duration::from_secs(3600);
         config.checkpoints = Some(checkpoints);
-        let mut most = 6 << 20;
+        let mut most = 24 << 20;
         if name == "little-memory" {
-            (config.memory, most) = (12 << 20, 1 << 30);
+            (config.memory, most) = (12 << 20, 16 << 30);
         }
         let env = Environment::with_config(config);
         let sink = KafkaSink::exactly_once(broker.address(), &topic, large).max_epoch_bytes(most);

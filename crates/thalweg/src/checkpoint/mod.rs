@@ -44,7 +44,7 @@ use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
 use files::{FileEntry, SavedFiles};
 use folder::Directory;
-use snapshot::{Entries, Saved, Spare};
+use snapshot::{Entries, LARGE, Saved, Spare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -732,7 +732,10 @@ pub(crate) struct Saving {
 impl Saving {
     /// Adds an entry.
     pub(crate) fn add(&mut self, entry: &impl Data) {
-        self.add_by_key(0, |out| entry.encode(out));
+        match entry.heap_size() {
+            bytes if bytes >= LARGE => self.entries.add_large(0, bytes, |out| entry.encode(out)),
+            _ => self.add_by_key(0, |out| entry.encode(out)),
+        }
     }
 
     /// Adds an entry that goes with a key of this hash: `write` appends its encoding.

@@ -59,6 +59,9 @@ pub(super) struct Entries {
     spare: Option<Arc<Spare>>,
 }
 
+/// From so many bytes on an entry is large.
+pub(super) const LARGE: usize = 64 << 10;
+
 /// The byte that a longer length follows.
 const LONG: u8 = u8::MAX;
 
@@ -90,6 +93,18 @@ impl Entries {
         let begin = self.begin_entry(key_group(hash));
         write(&mut self.bytes);
         self.end_entry(begin);
+    }
+
+    /// Adds an entry with about so many bytes, which are not moved once they are written.
+    pub(super) fn add_large(&mut self, hash: u64, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.bytes.reserve(bytes + 64);
+        self.begin_entry(key_group(hash));
+        let length = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 8]);
+        let begin = self.bytes.len();
+        write(&mut self.bytes);
+        let written = (self.bytes.len() - begin) as u64;
+        self.bytes[length..begin].copy_from_slice(&written.to_le_bytes());
     }
 
     /// Adds an entry of a key group, of which `write` appends the encoding. If that fails, what it has written stays.
@@ -322,12 +337,17 @@ mod tests {
 
     #[test]
     fn entries_of_every_length_are_read_again_and_leave_their_memory() {
-        let lengths = [0, 1, 254, 255, 256, 70_000];
+        let lengths = [0, 1, 254, 255, 256, 70_000, 3, 70_000];
         let spare = Arc::<Spare>::default();
         let entries = || {
             let mut entries = Entries::begin(&spare);
             for (group, length) in (0..).zip(lengths) {
-                entries.add(u64::MAX - (group << 49), |out| out.resize(out.len() + length, 7));
+                let hash = u64::MAX - (group << 49);
+                let write = |out: &mut Vec<u8>| out.resize(out.len() + length, 7);
+                match group {
+                    0..6 => entries.add(hash, write),
+                    _ => entries.add_large(hash, length, write),
+                }
             }
             entries
         };
