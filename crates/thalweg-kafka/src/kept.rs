@@ -68,7 +68,7 @@ impl Kept {
     /// barrier needs room. Nor than the task's share of an eighth of the memory.
     pub(crate) fn new(memory: Reservation, tasks: usize, most: usize) -> Self {
         let share = memory.pool().limit() / 8 / tasks.max(1);
-        let room = share.max(4 << 20).min(most / 16);
+        let room = share.max(4 << 20).min(most / 16).max(1);
         Self { records: Vec::new(), lent: Vec::new(), room, memory }
     }
 
@@ -87,11 +87,14 @@ impl Kept {
         if self.records.len() >= self.room || self.busy(|of| of.0.len()) > 2 * self.room {
             return true;
         }
-        let all = self.lent.iter().map(Records::capacity).sum::<usize>() + self.records.capacity();
+        let all = self.all();
         if all == self.memory.bytes() || self.memory.try_resize(all) {
             return false;
         }
         self.lent.retain(|lent| !lent.are_done_with());
+        if self.records.is_empty() {
+            self.records = Vec::new();
+        }
         let needed = self.busy(Records::capacity) + self.records.capacity();
         needed > 0 && !self.memory.try_resize(needed)
     }
@@ -105,14 +108,36 @@ impl Kept {
     /// Those since the last barrier, for a transaction.
     pub(crate) fn take(&mut self) -> Records {
         // Memory that was written before costs less than that which is new. The next one is likely to be about as large.
+        self.give_back();
         let free = self.lent.iter().position(Records::are_done_with);
         let free =
             free.map(|at| self.lent.swap_remove(at)).and_then(|free| Arc::into_inner(free.0));
-        let mut next = free.unwrap_or_else(|| Vec::with_capacity(self.records.len()));
+        let mut next =
+            free.unwrap_or_else(|| Vec::with_capacity(self.records.len().min(self.room)));
         next.clear();
         let records = Records(Arc::new(std::mem::replace(&mut self.records, next)));
         self.lent.push(records.clone());
         records
+    }
+
+    /// Gives back the memory of transactions that were committed, but for that of one of usual size.
+    pub(crate) fn give_back(&mut self) {
+        let mut spares = 1;
+        self.lent.retain(|lent| {
+            let is_spare = lent.capacity() <= 2 * self.room && spares > 0;
+            let stays = !lent.are_done_with() || is_spare;
+            spares -= usize::from(lent.are_done_with() && stays);
+            stays
+        });
+        let all = self.all();
+        if all < self.memory.bytes() {
+            // Less is never refused.
+            let _ = self.memory.try_resize(all);
+        }
+    }
+
+    fn all(&self) -> usize {
+        self.lent.iter().map(Records::capacity).sum::<usize>() + self.records.capacity()
     }
 }
 
@@ -168,6 +193,28 @@ mod tests {
         let second = kept.take();
         assert_eq!((kept.records.as_ptr(), kept.records.capacity()), (memory, capacity));
         assert!(kept.records.is_empty() && second.bytes().as_ptr() != memory);
+    }
+
+    #[test]
+    fn a_burst_is_written_and_its_memory_given_back() {
+        let pool = MemoryPool::new(1 << 30);
+        let mut kept = Kept::new(pool.reserve(), 1, 16 << 20);
+        // Between two looks.
+        (0..10_000).for_each(|_| kept.add(&record(1000)));
+        assert!(kept.are_enough());
+        drop(kept.take());
+        assert!(!kept.are_enough() && filled(&mut kept) > 900);
+        drop(kept.take());
+        kept.give_back();
+        assert!(pool.used() <= 3 << 20, "{}", pool.used());
+
+        // More than there is.
+        let pool = MemoryPool::new(600 << 10);
+        let mut kept = Kept::new(pool.reserve(), 1, 16 << 20);
+        (0..1000).for_each(|_| kept.add(&record(1000)));
+        assert!(kept.are_enough());
+        drop(kept.take());
+        assert!(!kept.are_enough(), "nothing is left that a checkpoint could write");
     }
 
     #[test]

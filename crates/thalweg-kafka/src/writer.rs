@@ -310,6 +310,9 @@ where
     }
 
     fn rest(&mut self) -> Result<()> {
+        if let Way::InEpochs { kept, .. } = &mut self.way {
+            kept.give_back();
+        }
         self.way.answer()
     }
 

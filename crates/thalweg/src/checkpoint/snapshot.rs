@@ -70,7 +70,7 @@ const LONG: u8 = u8::MAX;
 pub(super) struct Spare(Mutex<Vec<u8>>);
 
 /// The most memory that is kept so.
-const MOST_SPARE: usize = 64 << 20;
+const MOST_SPARE: usize = 80 << 20;
 
 /// An entry of a state.
 pub(super) struct Saved<'a> {

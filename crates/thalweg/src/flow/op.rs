@@ -64,6 +64,8 @@ pub(crate) struct Signals {
     epoch: AtomicU64,
     /// The barrier behind which sources read nothing more, because the job is suspended there; 0 if there is none.
     last_barrier: AtomicU64,
+    /// Whether checkpoints are taken by themselves, and none is known to be impossible for now.
+    has_checkpoints: AtomicBool,
     /// Whether an operator waits for a checkpoint that is not on its way.
     wants_checkpoint: AtomicBool,
     /// The barriers that did not pass a loop between two rounds, each with the operator that it came to within one.
@@ -187,6 +189,16 @@ impl Signals {
     /// As [`drain`](Self::drain), for the sources of this host.
     pub(crate) fn drain_here(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// Sets whether an operator may wait for a checkpoint.
+    pub(crate) fn set_has_checkpoints(&self, has: bool) {
+        self.has_checkpoints.store(has, Ordering::Release);
+    }
+
+    /// Whether an operator may wait for a checkpoint: one will come, if it is requested.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        self.has_checkpoints.load(Ordering::Acquire)
     }
 
     /// Requests a checkpoint before its time.

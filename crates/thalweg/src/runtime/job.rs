@@ -220,6 +220,14 @@ impl Job {
         self.signals.wants_checkpoint()
     }
 
+    /// Whether operators of this host may wait for checkpoints from now on.
+    pub(crate) fn may_wait_for_checkpoints(&self, may: bool) {
+        if may != self.signals.has_checkpoints() {
+            self.signals.set_has_checkpoints(may);
+            self.wake_all();
+        }
+    }
+
     /// Another host of the job drains it.
     pub(super) fn drain_here(&self) {
         self.signals.drain_here();

@@ -181,6 +181,7 @@ impl Checkpointing {
         }
         // Before the program can request any.
         job.savepoints.open();
+        job.launched().job.signals().set_has_checkpoints(true);
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
             let taken = catch(|| match self.writer.host {
@@ -220,6 +221,8 @@ impl Checkpointing {
         let mut failure = Failure::default();
         let mut lateness = Lateness::new(self.interval);
         let mut next = job.now().saturating_add(nanos(self.interval));
+        // What fails is not tried at once again, however much it is wanted.
+        let mut again = 0;
         while !job.is_over() {
             if let Some(why) = job.launched().job.wait_suspended(LOOK.min(self.interval)) {
                 let taken = self.take(job, true, &mut lateness, warnings);
@@ -229,8 +232,7 @@ impl Checkpointing {
                 return;
             }
             let savepoints = job.savepoints.take();
-            // What fails is not tried at once again, however much it is wanted.
-            let is_wanted = !failure.is_on() && job.launched().job.wants_checkpoint();
+            let is_wanted = job.launched().job.wants_checkpoint() && job.now() >= again;
             if savepoints.is_empty() && !is_wanted && job.now() < next {
                 continue;
             }
@@ -250,6 +252,8 @@ impl Checkpointing {
                     None => failure.report(&error, warnings),
                 },
             }
+            again = job.now().saturating_add(nanos(failure.pause()));
+            job.launched().job.may_wait_for_checkpoints(!failure.is_by_plan());
             next = job.now().saturating_add(nanos(self.interval));
         }
     }
@@ -446,25 +450,38 @@ fn old(age: Duration) -> String {
 
 /// What keeps checkpoints from being taken, by the kind of the error and its operator: it is reported once.
 #[derive(Default)]
-struct Failure(Option<(ErrorKind, Option<String>)>);
+struct Failure {
+    said: Option<(ErrorKind, Option<String>)>,
+    /// How often in a row.
+    count: u32,
+}
 
 impl Failure {
     fn report(&mut self, error: &Error, warnings: &Warnings) {
         let now = Some((error.kind(), error.operator().map(str::to_owned)));
-        if self.0 != now {
+        if self.said != now {
             warnings.of_checkpoint(&format!("{error}; the job goes on, and tries again"));
         }
-        self.0 = now;
+        (self.said, self.count) = (now, self.count.saturating_add(1));
     }
 
-    /// Whether the last one could not be taken.
-    fn is_on(&self) -> bool {
-        self.0.is_some()
+    /// How long to wait before one is taken that is wanted: from a second on, doubled each time to half a minute.
+    fn pause(&self) -> Duration {
+        match self.count {
+            0 => Duration::ZERO,
+            count => Duration::from_secs(1 << (count - 1).min(5)).min(Duration::from_secs(30)),
+        }
+    }
+
+    /// Whether the job is such that none can be taken, for now.
+    fn is_by_plan(&self) -> bool {
+        matches!(self.said, Some((ErrorKind::Plan, _)))
     }
 
     /// A checkpoint was taken.
     fn over(&mut self, warnings: &Warnings) {
-        if self.0.take().is_some() {
+        self.count = 0;
+        if self.said.take().is_some() {
             warnings.of_recovery("checkpoints are taken again");
         }
     }

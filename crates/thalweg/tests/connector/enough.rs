@@ -4,6 +4,7 @@ use super::on;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use thalweg::check::check;
 use thalweg::config::CheckpointConfig;
 use thalweg::connector::{Prepared, Sink, SinkContext, SinkWriter};
 use thalweg::{Environment, Result};
@@ -93,4 +94,15 @@ fn a_writer_that_has_enough_gets_a_checkpoint_before_its_time() {
         assert!(shuffled.len() > cores, "{}", shuffled.len());
         assert_eq!(batches(cores, None, true).len(), cores, "there is none to wait for");
     }
+}
+
+#[test]
+fn a_writer_that_has_enough_does_not_wait_where_the_program_takes_checkpoints() {
+    check(|env| {
+        let [all, written] = env.range(0..60_000).split();
+        written.write(Batches::default());
+        all.count()
+    })
+    .any_tasks()
+    .equals([60_000u64]);
 }

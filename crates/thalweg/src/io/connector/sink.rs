@@ -388,14 +388,14 @@ impl<K: Sink> WritePush<K> {
     }
 
     /// Whether records should wait for a checkpoint, which is requested unless it is on its way. They do not where none would come: in a
-    /// loop, or while the job is drained.
+    /// loop, while the job is drained, or where the program itself takes them.
     fn waits_for_checkpoint(&mut self) -> bool {
         let Some(writer) = self.writer.as_mut().filter(|_| self.state.is_on()) else {
             return false;
         };
         let signals = self.op.signals();
-        if self.epoch < signals.epoch() || signals.draining() || self.op.depth() > Depth::default()
-        {
+        let comes = signals.has_checkpoints() && !signals.draining();
+        if !comes || self.epoch < signals.epoch() || self.op.depth() > Depth::default() {
             return false;
         }
         let waits = guard(&self.op, || writer.has_enough());

@@ -134,6 +134,7 @@ where
             batches: 0,
             fresh: 0,
             quiet_since: None,
+            paused_since: None,
             moved_at: cx.clock.now(),
             idle: false,
             over: false,
@@ -188,6 +189,8 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     fresh: usize,
     /// When the input ran out.
     quiet_since: Option<Nanos>,
+    /// Since when splits could not be read, because a receiver or another task was waited for.
+    paused_since: Option<Nanos>,
     /// When the watermark last advanced, or the start of the job.
     moved_at: Nanos,
     /// Whether `Event::Idle` has been emitted since the last watermark.
@@ -263,6 +266,24 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
             && drift.must_wait(self.task)
     }
 
+    /// Splits do not become idle in a time in which the task does not read them.
+    fn note_pause(&mut self, flow: Flow) {
+        if self.idle_after.is_none() || self.splits.is_empty() {
+            return;
+        }
+        match flow {
+            Flow::Busy => {}
+            Flow::Ready => {
+                if let Some(since) = self.paused_since.take() {
+                    self.splits.pass(self.clock.now().saturating_sub(since));
+                }
+            }
+            Flow::Blocked | Flow::Waiting | Flow::Paused => {
+                self.paused_since.get_or_insert(self.clock.now());
+            }
+        }
+    }
+
     /// Emits the watermark if it has advanced, or if this task has to report that it is no longer idle. Returns
     /// whether it was emitted.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
@@ -307,6 +328,7 @@ where
     fn resume(&mut self) -> Flow {
         let flow = self.next.resume();
         self.settled = flow == Flow::Ready;
+        self.note_pause(flow);
         if !self.settled {
             return flow;
         }
@@ -335,6 +357,7 @@ where
                 return Flow::Busy;
             }
             self.settled = false;
+            self.note_pause(Flow::Paused);
             // A watermark that is held back is emitted while this task waits; `idle` returns the time.
             return Flow::Paused;
         }
@@ -377,7 +400,12 @@ where
     fn may_read(&mut self, split: usize) -> bool {
         let Some(drift) = &self.drift else { return true };
         let at = self.splits.watermark_of(split, watermark_of(&self.generator));
-        at.is_none_or(|at| !drift.must_hold(self.task, at))
+        // What an idle task reads may be late as long as the task is: it holds the others back when it has read a batch.
+        let waits = !self.idle && at.is_some_and(|at| drift.must_hold(self.task, at));
+        if waits {
+            self.splits.is_not_quiet(split);
+        }
+        !waits
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {

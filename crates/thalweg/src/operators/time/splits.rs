@@ -37,8 +37,22 @@ impl<G> Splits<G> {
 
     /// The split that is being read has records.
     pub(super) fn has_records(&mut self) {
-        if let Some(split) = self.current.and_then(|current| self.all.get_mut(&current)) {
+        if let Some(current) = self.current {
+            self.is_not_quiet(current);
+        }
+    }
+
+    /// A split has records, which may not be read yet.
+    pub(super) fn is_not_quiet(&mut self, split: usize) {
+        if let Some(split) = self.all.get_mut(&split) {
             (split.quiet_since, split.idle) = (None, false);
+        }
+    }
+
+    /// For so long, none of them could be read.
+    pub(super) fn pass(&mut self, time: Nanos) {
+        for since in self.all.values_mut().filter_map(|split| split.quiet_since.as_mut()) {
+            *since = since.saturating_add(time);
         }
     }
 
@@ -168,6 +182,16 @@ mod tests {
         splits.enter::<u64>(3, &mut generator, &first);
         assert_eq!(now(&splits, &generator), five, "it has no records yet");
         splits.has_records();
+        assert_eq!(now(&splits, &generator), three);
+        // It is quiet, and cannot be read for a while; and then it has records, and waits for others.
+        splits.quiet(3, 300);
+        splits.pass(50);
+        splits.leave_out(300);
+        assert_eq!(now(&splits, &generator), three, "not long enough");
+        splits.leave_out(350);
+        assert_eq!(now(&splits, &generator), five);
+        splits.is_not_quiet(3);
+        splits.leave_out(1000);
         assert_eq!(now(&splits, &generator), three);
         splits.end::<u64>(3, &mut generator, &first);
         assert_eq!(now(&splits, &generator), five);
