@@ -300,6 +300,15 @@ fn newest(folder: &Path) -> u64 {
     names(folder).iter().filter_map(|name| number(name)).max().unwrap_or(0)
 }
 
+/// How many checkpoints a run has taken whose first came behind this number. In a bucket, each run has numbers of its own.
+fn further(before: u64, newest: u64) -> u64 {
+    const OF_A_RUN: u64 = 1_000_000_000;
+    match newest / OF_A_RUN == before / OF_A_RUN {
+        true => newest - before,
+        false => newest % OF_A_RUN,
+    }
+}
+
 /// When the program is killed.
 #[derive(Clone, Copy)]
 enum When {
@@ -334,8 +343,10 @@ fn interrupt_with(
         }
         assert!(began.elapsed() < Duration::from_secs(120), "there are no more checkpoints");
         let is_time = match when {
-            When::Checkpoints(more) => newest(folder) >= before + more,
-            When::Spilled(more) => newest(folder) >= before + more && spilled::files(folder) > 0,
+            When::Checkpoints(more) => further(before, newest(folder)) >= more,
+            When::Spilled(more) => {
+                further(before, newest(folder)) >= more && spilled::files(folder) > 0
+            }
             When::After(time) => began.elapsed() >= time,
         };
         if is_time {

@@ -1,7 +1,8 @@
 //! Jobs that are suspended, and go on when they are run again.
 
 use super::{
-    NEVER, check_output, environment, failures, micros, newest, saved, start_with, write_input,
+    NEVER, check_output, environment, failures, further, micros, newest, saved, start_with,
+    write_input,
 };
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -99,7 +100,7 @@ fn suspend_until_it_ends(job: &str, runs: &Runs, more: u64) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
-    let mut suspended = 0;
+    let (mut suspended, mut last) = (0, 0);
     for run in 0.. {
         let (hosts, by) = runs[run % runs.len()];
         // At once in the first run.
@@ -116,13 +117,15 @@ fn suspend_until_it_ends(job: &str, runs: &Runs, more: u64) {
             break;
         }
         suspended += 1;
+        let number = newest(folder);
+        assert_eq!(further(last, number), 1);
+        last = number;
         let line = format!(
-            "it says: Suspended: the job was suspended: it goes on from checkpoint {suspended} of {} when it is \
+            "it says: Suspended: the job was suspended: it goes on from checkpoint {number} of {} when it is \
              started again\n",
             saved(folder).display()
         );
         assert!(said.len() == hosts && said.iter().all(|said| said.ends_with(&line)), "{said:?}");
-        assert_eq!(newest(folder), suspended);
         assert!(!folder.join("windows.txt").exists(), "a job that is suspended publishes nothing");
     }
     assert!(suspended >= 2, "it was suspended {suspended} times, which tests little");
