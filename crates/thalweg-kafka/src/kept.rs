@@ -84,7 +84,7 @@ impl Kept {
     /// Whether the job should not go on without a checkpoint.
     pub(crate) fn are_enough(&mut self) -> bool {
         // The transaction before this one may be written while this one is filled, and no further one.
-        if self.records.len() >= self.room || self.busy(|of| of.0.len()) > 2 * self.room {
+        if self.records.len() >= self.room || self.busy() > 2 * self.room {
             return true;
         }
         let all = self.all();
@@ -95,14 +95,14 @@ impl Kept {
         if self.records.is_empty() {
             self.records = Vec::new();
         }
-        let needed = self.busy(Records::capacity) + self.records.capacity();
+        let needed = self.all();
         needed > 0 && !self.memory.try_resize(needed)
     }
 
-    /// The sizes of all transactions that are not committed.
-    fn busy(&self, size: impl Fn(&Records) -> usize) -> usize {
+    /// The bytes of all transactions that are not committed.
+    fn busy(&self) -> usize {
         let busy = self.lent.iter().filter(|lent| !lent.are_done_with());
-        busy.map(size).sum()
+        busy.map(|lent| lent.0.len()).sum()
     }
 
     /// Those since the last barrier, for a transaction.
@@ -136,6 +136,7 @@ impl Kept {
         }
     }
 
+    /// The memory that is held.
     fn all(&self) -> usize {
         self.lent.iter().map(Records::capacity).sum::<usize>() + self.records.capacity()
     }

@@ -5,12 +5,13 @@
 //! mark, with the next free number, before it reads the checkpoint that it begins with. The run with the highest mark is the one
 //! that counts; others are superseded. A run looks for a higher mark before it gives a checkpoint its name, and before it
 //! decides to publish its outputs, and ends if there is one. It looks again when the checkpoint has its name, before that counts,
-//! and when it has read what it begins with; in a directory it removes a name that it was too late to give. Where there is no lock and marks cannot be read, no checkpoint counts, and nothing is published or removed.
+//! and when it has read what it begins with; with a lock it removes a name that it was too late to give. Where there is no lock and marks cannot be read, no checkpoint counts, and nothing is published or removed.
 //!
 //! **Without a lock, checkpoints are numbered by runs** ([`Mark::first`]). A run that is stopped after its look, or whose request
 //! arrives late, may give a checkpoint its name after a later run has begun. It does not count for the run that has written it, and
 //! its number is below all those of the later run. So the next run begins with it only if the later one has written none:
-//! then nothing else goes on from what the later one began with. Such a checkpoint must not be removed either, as the later run may
+//! then nothing else goes on from what the later one began with, unless that one was held up in turn (decision 48 has what stays
+//! open). Such a checkpoint must not be removed either, as the later run may
 //! have begun with it, and committed what it has prepared. Only where the job has [ended well](Mark::end) in the later run is it
 //! removed.
 //!

@@ -181,7 +181,7 @@ impl Checkpointing {
         }
         // Before the program can request any.
         job.savepoints.open();
-        job.launched().job.signals().set_has_checkpoints(true);
+        job.launched().job.may_wait_for_checkpoints(true);
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
             let taken = catch(|| match self.writer.host {
