@@ -300,11 +300,12 @@ fn newest(folder: &Path) -> u64 {
     names(folder).iter().filter_map(|name| number(name)).max().unwrap_or(0)
 }
 
-/// How many checkpoints a run has taken whose first came behind this number. In a bucket, each run has numbers of its own.
+/// How many checkpoints a run has taken whose first came behind this number: none if it has ended, and removed them. In a bucket,
+/// each run has numbers of its own.
 fn further(before: u64, newest: u64) -> u64 {
     const OF_A_RUN: u64 = 1_000_000_000;
     match newest / OF_A_RUN == before / OF_A_RUN {
-        true => newest - before,
+        true => newest.saturating_sub(before),
         false => newest % OF_A_RUN,
     }
 }
