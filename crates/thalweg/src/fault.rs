@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     LosesTheOpenBlock,
     /// A run takes no notice of runs that have begun after it.
     LooksAtNoMarks,
+    /// A run does not write down which checkpoint it goes on from.
+    SaysNotWhatItBeginsWith,
 }
 
 /// Whether a fault is planted in this process.

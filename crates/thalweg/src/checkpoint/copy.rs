@@ -11,16 +11,17 @@ use std::sync::Arc;
 /// Copies a checkpoint, with all that it refers to, into a folder that has none. It is there when all of it is, was
 /// compared with its digests, and is on stable storage.
 ///
-/// `make` makes the folder, once there is something to be copied into it; returns it.
+/// `make` makes the folder, once there is something to be copied into it; returns it, and the number of the copy. That is another
+/// one where runs have numbers of their own, of which the copy is to count and none that gets its name late.
 pub(super) fn copy(
     from: &dyn Folder,
     number: u64,
     make: impl FnOnce() -> Result<Arc<dyn Folder>>,
-) -> Result<Arc<dyn Folder>> {
+) -> Result<(Arc<dyn Folder>, u64)> {
     let source = Store::name_of(number);
     let (snapshot, names) = Store::read_with_names(from, &source)?;
     // All of them before the first is copied: a job removes its checkpoints while that goes on.
-    let own = open(from, source)?;
+    let (_, own) = open(from, source)?;
     let others = names.into_iter().map(|name| open(from, name));
     let others = others.collect::<Result<Vec<_>>>()?;
 
@@ -33,16 +34,18 @@ pub(super) fn copy(
         }
         None => Ok(()),
     };
-    // Opening removes what no checkpoint refers to, which a job may just be writing where there are no locks.
+    // Opening ends a job that has no checkpoint yet where there are no locks.
     taken()?;
     let target = Store::open(&to)?;
     taken()?;
-    let copied = copy_into(&target, &*to, own, others, &snapshot);
+    target.begin_anew()?;
+    let number = target.number_after(number.saturating_sub(1)) + 1;
+    let copied = copy_into(&target, &*to, (number, own), others, &snapshot);
     // What another run has begun to write is not in question.
     if copied.is_err() && target.superseded().is_none() {
         target.remove_unneeded(|_| true);
     }
-    copied.map(|()| to)
+    copied.map(|()| (to, number))
 }
 
 /// Opens a file, so that it can be read also when the job that it belongs to has removed it.
@@ -55,28 +58,27 @@ fn open(from: &dyn Folder, name: String) -> Result<(String, Original)> {
 fn copy_into(
     target: &Store,
     to: &dyn Folder,
-    own: (String, Original),
+    (number, own): (u64, Original),
     others: Vec<(String, Original)>,
     snapshot: &Snapshot,
 ) -> Result<()> {
-    let mut superseded = None;
-    let mut copy = |(name, original): (String, Original)| {
+    let copy = |(name, original): (String, Original)| {
         let failed = |cause| Error::io(&to.path().join(&name), "write the copy", cause);
+        let mut due = Ok(());
         let copied = to.copy_in(&name, original, &mut || {
-            superseded = target.superseded();
-            superseded.is_none()
+            due = target.may_publish();
+            due.is_ok()
         });
-        superseded.take().map_or(Ok(()), Err)?;
-        copied.map(drop).map_err(failed)
+        due.and_then(|()| copied.map(drop).map_err(failed))
     };
-    others.into_iter().try_for_each(&mut copy)?;
+    others.into_iter().try_for_each(copy)?;
     check_files(to, snapshot)?;
     // Last: it counts from then on.
-    let name = own.0.clone();
-    copy(own)?;
+    let name = Store::name_of(number);
+    copy((name.clone(), own))?;
     to.sync();
+    target.may_publish()?;
     let counts = Store::read_file(to, &name).map(drop);
-    let counts = counts.and_then(|()| target.superseded().map_or(Ok(()), Err));
     if counts.is_err() {
         // A job that begins here begins anew.
         let _ = to.remove(&name);
@@ -126,7 +128,8 @@ mod tests {
                 }
                 let target = Store::open(to).unwrap();
                 let _job = Store::open_run(to).unwrap();
-                let own = open(&**dir, Store::name_of(1)).unwrap();
+                let (_, own) = open(&**dir, Store::name_of(1)).unwrap();
+                let own = (target.number_after(0) + 1, own);
                 let copied = copy_into(&target, &**to, own, Vec::new(), &Snapshot::default());
                 assert_eq!(copied.unwrap_err().kind(), ErrorKind::Config);
                 assert!(Store::numbers(&**to).unwrap().is_empty());
@@ -150,10 +153,10 @@ mod tests {
         if !format!("{other:?}").starts_with("Objects") && copied.written != original.written {
             panic!("a copy in a directory is as old as its original");
         }
-        CheckpointDir::of(other).verify(1).unwrap();
+        CheckpointDir::of(other).verify(copied.number).unwrap();
         let refused = checkpoints.copy_to(2, || Ok(Arc::clone(other))).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Config);
-        assert!(refused.to_string().contains("checkpoint-0000000001"), "{refused}");
+        assert!(refused.to_string().contains(&Store::name_of(copied.number)), "{refused}");
         let dirs = tempfile::tempdir().unwrap();
         let missing = checkpoints.copy(7, dirs.path().join("c")).unwrap_err();
         assert!(missing.to_string().contains("checkpoint-0000000007"), "{missing}");

@@ -164,7 +164,8 @@ impl CheckpointDir {
     ///
     /// A job keeps its two newest checkpoints; a copy stays until a job runs with its directory, which then treats it as its own.
     /// Flink calls this a savepoint: a place to go back to. A job that goes on from a copy takes the place of the one that was
-    /// copied, whose outputs it goes on with: see the book's page on checkpoints.
+    /// copied, whose outputs it goes on with: see the book's page on checkpoints. In an object store, the copy may have another
+    /// number.
     ///
     /// # Errors
     ///
@@ -190,7 +191,7 @@ impl CheckpointDir {
         number: u64,
         make: impl FnOnce() -> Result<Arc<dyn Folder>>,
     ) -> Result<CheckpointFile> {
-        let to = copy(&*self.0, number, make)?;
+        let (to, number) = copy(&*self.0, number, make)?;
         let copied = Self(Arc::clone(&to)).list()?;
         let copied = copied.into_iter().find(|file| file.number == number);
         copied.ok_or_else(|| {
@@ -215,8 +216,8 @@ impl CheckpointDir {
             return Err(Error::new(ErrorKind::Io, what).at(place));
         }
         let store = Store::open(&self.0)?;
-        // A job may have begun since, whose checkpoints refer to the same files.
-        store.superseded().map_or(Ok(()), Err)?;
-        store.remove(number)
+        let mut rest = Store::numbers(&*self.0)?;
+        rest.retain(|other| *other != number);
+        store.remove_but(number, rest.last().copied().unwrap_or_default())
     }
 }

@@ -4,16 +4,17 @@
 //! checkpoints is theirs: a host that was cut off goes on while its job was started again elsewhere. So each run makes a file, its
 //! mark, with the next free number, before it reads the checkpoint that it begins with. The run with the highest mark is the one
 //! that counts; others are superseded. A run looks for a higher mark before it gives a checkpoint its name, and before it
-//! decides to publish its outputs, and ends if there is one. It looks again when the checkpoint has its name, before that counts,
-//! and when it has read what it begins with; with a lock it removes a name that it was too late to give. Where there is no lock and marks cannot be read, no checkpoint counts, and nothing is published or removed.
+//! decides to publish its outputs, and ends if there is one. It looks again when the checkpoint has its name, before that counts;
+//! with a lock it removes a name that it was too late to give. Where there is no lock and marks cannot be read, no checkpoint
+//! counts, and nothing is published or removed.
 //!
-//! **Without a lock, checkpoints are numbered by runs** ([`Mark::first`]). A run that is stopped after its look, or whose request
-//! arrives late, may give a checkpoint its name after a later run has begun. It does not count for the run that has written it, and
-//! its number is below all those of the later run. So the next run begins with it only if the later one has written none:
-//! then nothing else goes on from what the later one began with, unless that one was held up in turn (decision 48 has what stays
-//! open). Such a checkpoint must not be removed either, as the later run may
-//! have begun with it, and committed what it has prepared. Only where the job has [ended well](Mark::end) in the later run is it
-//! removed.
+//! **Without a lock, each run writes down what it goes on from** ([`Mark::begin`]), and looks once more before it removes or commits
+//! anything. A run that is stopped after its look, or whose request arrives late, may give a checkpoint its name after a later run
+//! has begun. So each run has [numbers of its own](Mark::first), and of all checkpoints only these count for the next run
+//! ([`Counted`]): the one that the last run which has come so far has begun with, and those of that run itself. A run that has seen no
+//! later one after it wrote that down is known to all later ones. What a run has written that counts was there before the mark of
+//! the next one, which therefore finds it. A name that is given later counts for nobody, whoever dies when, and the next run
+//! removes it. Where the job has [ended well](Mark::end), none counts.
 //!
 //! What stays is a race: a run that is stopped between its look and what it does next, for as long as the start of another one
 //! takes, does that all the same. It may give names to its files. In a directory of a file system whose locks do not work it may
@@ -26,10 +27,12 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::fault::{Fault, is_planted};
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
 /// How the names of marks begin; a number of ten digits, or more, follows.
 const MARK: &str = "run-";
-/// What the name of a mark is followed by where checkpoints of earlier runs are not needed any more.
+/// What it is followed by where its run says what it has begun with, and where the job has ended in it.
+const BEGUN: &str = "-begun";
 const ENDED: &str = "-ended";
 /// How many numbers the checkpoints of one run have: at one a second, those of thirty years.
 const NUMBERS: u64 = 1_000_000_000;
@@ -42,8 +45,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The mark of a run that begins now, above those of the runs that have numbered the checkpoints which are there: they may
-    /// be copies from elsewhere.
+    /// The mark of a run that begins now, above those of the runs that have numbered the checkpoints which are there.
     ///
     /// # Errors
     ///
@@ -51,9 +53,15 @@ impl Mark {
     pub(super) fn next(folder: &dyn Folder) -> Result<Self> {
         let failed = |cause| Error::io(folder.path(), "write the mark of a run", cause);
         loop {
-            let last = marks(folder).map_err(failed)?.last().copied().unwrap_or_default();
-            let newest = Store::numbers(folder)?.last().copied().unwrap_or_default();
+            let names = folder.names().map_err(failed)?;
+            let last = names.iter().filter_map(|name| run_of(name)).max().unwrap_or_default();
+            let newest = Store::all_numbers(&names).last().copied().unwrap_or_default();
             let number = last.max(newest / NUMBERS) + 1;
+            if number.checked_mul(NUMBERS).is_none() {
+                let what = "the names of checkpoints here have numbers that no run can have given: there is none left for another run";
+                let place = Place::File(folder.path().to_owned());
+                return Err(Error::new(ErrorKind::Input, what).at(place));
+            }
             let token = unique(TEMPORARY, 16).map_err(failed)?;
             match folder.create(&name_of(number), &[token.as_bytes()], &mut || true) {
                 Ok(_) => {
@@ -98,42 +106,61 @@ impl Mark {
         Ok((!is_own).then(|| Error::new(ErrorKind::Config, what).at(place())))
     }
 
-    /// The number after which those of this run's checkpoints follow. It is above those of all runs before it, also of
-    /// checkpoints that get their names later.
+    /// The number after which those of this run's checkpoints follow, above all those of earlier runs.
     pub(super) fn first(&self) -> u64 {
         self.number.saturating_mul(NUMBERS)
     }
 
-    /// The job has ended well, or a tool changes what is there: one to which an earlier run gives a name later must not be what
-    /// the job begins with when it is run again.
+    /// This run goes on from a checkpoint, or from none, with number 0: of those that are there, no other one counts any more, if
+    /// no later run has begun. So it must [look](Self::look) before it relies on that. Returns what counts then.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be written.
+    pub(super) fn begin(&self, folder: &dyn Folder, begun: u64) -> Result<Counted> {
+        if is_planted(Fault::SaysNotWhatItBeginsWith) {
+            return Ok(Counted::ALL);
+        }
+        let said = format!("{} {begun}", self.token);
+        let written = folder.create(&self.name_with(BEGUN), &[said.as_bytes()], &mut || true);
+        written.map_err(|cause| {
+            Error::io(folder.path(), "write which checkpoint a run goes on from", cause)
+        })?;
+        self.remove_older(folder, (self.number, false));
+        Ok(Counted { begun, first: self.first() })
+    }
+
+    /// The job has ended well: when it is run again it begins anew, whatever checkpoint gets its name later.
     ///
     /// # Errors
     ///
     /// If that cannot be written.
     pub(super) fn end(&self, folder: &dyn Folder) -> Result<()> {
-        let failed = |cause| Error::io(folder.path(), "write that the job has ended", cause);
-        let own = format!("{}{ENDED}", name_of(self.number));
-        match folder.create(&own, &[self.token.as_bytes()], &mut || true) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(error));
+        match folder.create(&self.name_with(ENDED), &[self.token.as_bytes()], &mut || true) {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::io(folder.path(), "write that the job has ended", cause))
             }
-            _ => {}
-        }
-        for name in folder.names().map_err(failed)? {
-            if ended(&name).is_some_and(|number| number < self.number) {
-                let _ = folder.remove(&name);
+            _ => {
+                self.remove_older(folder, (self.number, true));
+                Ok(())
             }
         }
-        Ok(())
     }
 
-    /// Whether a later run has [ended](Self::end) well.
-    ///
-    /// # Errors
-    ///
-    /// If that is not known.
-    pub(super) fn has_ended_since(&self, folder: &dyn Folder) -> io::Result<bool> {
-        Ok(folder.names()?.iter().filter_map(|name| ended(name)).any(|number| number > self.number))
+    /// What runs have said before does not matter any more: there is a lock, and no checkpoint is left that does not count.
+    pub(super) fn forget(&self, folder: &dyn Folder) {
+        self.remove_older(folder, (u64::MAX, true));
+    }
+
+    fn name_with(&self, what: &str) -> String {
+        format!("{}{what}", name_of(self.number))
+    }
+
+    /// Removes what runs have said before. One too many does no harm.
+    fn remove_older(&self, folder: &dyn Folder, than: (u64, bool)) {
+        let names = folder.names().unwrap_or_default();
+        let is_older = |name: &&String| said_by(name).is_some_and(|said| said < than);
+        folder.remove_all(&mut names.iter().filter(is_older).map(String::as_str));
     }
 
     /// Checks that the folder refuses to create what is there, on which everything rests: some servers replace it.
@@ -157,12 +184,78 @@ impl Mark {
     }
 }
 
+/// Which checkpoints count for the run that begins next. It goes on from the newest of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// The one that the last run has begun with. Older ones are there in case it cannot be read.
+    begun: u64,
+    /// The run's own follow this number.
+    first: u64,
+}
+
+impl Counted {
+    /// Where no run has said what it has begun with: there is a lock, or none has come so far.
+    pub(super) const ALL: Self = Self { begun: u64::MAX, first: u64::MAX };
+    /// Where the job has ended.
+    const NONE: Self = Self { begun: 0, first: u64::MAX };
+
+    /// Whether a checkpoint of this number counts.
+    pub(super) fn has(self, number: u64) -> bool {
+        number <= self.begun || number > self.first
+    }
+}
+
+/// The names in a folder, and which of the checkpoints among them count.
+///
+/// # Errors
+///
+/// If the folder cannot be read.
+pub(super) fn counted(folder: &dyn Folder) -> Result<(Vec<String>, Counted)> {
+    let failed = |path: &Path, cause| Error::io(path, "list the checkpoints", cause);
+    loop {
+        let names = folder.names().map_err(|cause| failed(folder.path(), cause))?;
+        let number = match names.iter().filter_map(|name| said_by(name)).max() {
+            None => return Ok((names, Counted::ALL)),
+            Some((_, true)) => return Ok((names, Counted::NONE)),
+            Some((number, false)) => number,
+        };
+        let name = format!("{}{BEGUN}", name_of(number));
+        let path = folder.path().join(&name);
+        match folder.read(&name) {
+            Ok(said) => {
+                let begun = std::str::from_utf8(&said).ok();
+                let begun = begun.and_then(|said| said.split_once(' ')?.1.parse().ok());
+                let Some(begun) = begun else {
+                    let what = "this is to say which checkpoint a run has begun with, and does not";
+                    return Err(Error::new(ErrorKind::Input, what).at(Place::File(path)));
+                };
+                return Ok((names, Counted { begun, first: number.saturating_mul(NUMBERS) }));
+            }
+            // By a later run, which has said it itself before.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(failed(&path, cause)),
+        }
+    }
+}
+
 fn name_of(number: u64) -> String {
     format!("{MARK}{number:010}")
 }
 
-fn ended(name: &str) -> Option<u64> {
-    name.strip_prefix(MARK)?.strip_suffix(ENDED)?.parse().ok()
+/// The run that has said what it has begun with, and whether the job has ended in it.
+fn said_by(name: &str) -> Option<(u64, bool)> {
+    let name = name.strip_prefix(MARK)?;
+    let (number, is_ended) = match name.strip_suffix(BEGUN) {
+        Some(number) => (number, false),
+        None => (name.strip_suffix(ENDED)?, true),
+    };
+    Some((number.parse().ok()?, is_ended))
+}
+
+/// The run that a name belongs to, if it is a mark or what a run has said.
+fn run_of(name: &str) -> Option<u64> {
+    let said = said_by(name).map(|(number, _)| number);
+    said.or_else(|| name.strip_prefix(MARK)?.parse().ok())
 }
 
 /// The numbers of the marks in a folder.

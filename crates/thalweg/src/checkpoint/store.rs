@@ -21,7 +21,7 @@
 
 use super::files::{FileEntry, is_spilled};
 use super::folder::{Folder, Found, TEMPORARY, unique};
-use super::mark::Mark;
+use super::mark::{Counted, Mark, counted};
 use super::{Snapshot, advice};
 use crate::data::{Data, DecodeError, HASH_VERSION, decode_whole, hash_bytes};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -64,19 +64,18 @@ pub(crate) struct Store {
     written: AtomicU64,
     /// What each checkpoint refers to, if it refers to anything.
     referred: Mutex<BTreeMap<u64, Referred>>,
-    /// Where there is no lock: what was there when this run began, and is removed once a checkpoint of its own counts.
-    ///
-    /// Before that, a run that is superseded may still give a name to a checkpoint that needs it, with which the next one begins.
-    left: Mutex<Left>,
+    /// Which checkpoints count, of a run without a lock that has begun.
+    counted: OnceLock<Counted>,
 }
 
 /// What runs that were interrupted have left.
-#[derive(Default)]
 struct Left {
-    /// As [`Folder::leftovers`].
-    unnamed: Vec<String>,
+    /// Checkpoints that do not count.
+    late: Vec<String>,
     /// Parts and files of spilled records to which no checkpoint refers.
     unneeded: Vec<String>,
+    /// As [`Folder::leftovers`].
+    unnamed: Vec<String>,
 }
 
 /// A name that is there as long as this is.
@@ -156,7 +155,7 @@ impl Part {
 }
 
 impl Store {
-    /// The checkpoints in a folder.
+    /// The checkpoints in a folder, for a tool that changes what is there.
     ///
     /// An object store has no lock that shows whether a job uses it. So this is a run of its own there, by which a job that uses
     /// it is superseded.
@@ -168,7 +167,7 @@ impl Store {
         Self::open_as(folder, false)
     }
 
-    /// As [`open`](Self::open), by a run of a job, which supersedes those before it.
+    /// As [`open`](Self::open), by a run of a job, which supersedes those before it, and then [begins](Self::begin).
     pub(crate) fn open_run(folder: &Arc<dyn Folder>) -> Result<Self> {
         Self::open_as(folder, true)
     }
@@ -182,37 +181,91 @@ impl Store {
         };
         if let (Some(mark), None) = (&mark, &lock) {
             mark.check_creation(&**folder)?;
-            if !is_run {
-                mark.end(&**folder)?;
-            }
         }
-        let mut store = Self { mark, ..Self::of(folder, lock, BTreeMap::new()) };
-        // A process that was killed while it wrote leaves its file.
-        let unnamed = store.unnamed()?;
-        let (referred, unneeded) = store.others(|_| true)?;
-        let left = Left { unnamed, unneeded };
-        store.referred = Mutex::new(referred);
-        match store.lock.is_some() || !is_run {
-            true => store.remove_left(left),
-            false => store.left = Mutex::new(left),
-        }
-        Ok(store)
+        Ok(Self { mark, ..Self::of(folder, lock) })
     }
 
-    /// As [`Folder::leftovers`], of this run and those before it; none if another one has begun, or may have.
-    fn unnamed(&self) -> Result<Vec<String>> {
+    /// Begins a run of a job: returns the newest checkpoint that can be read, if there are any, with which it goes on. Newer ones
+    /// are set aside, since what the job does from now on is not what they say; and what interrupted runs have left is removed.
+    ///
+    /// On another host than the first, as [`newest`](Self::newest).
+    ///
+    /// # Errors
+    ///
+    /// As those two; if another run has begun since, or may have.
+    pub(crate) fn begin(&self) -> Result<Option<Stored>> {
+        let (found, unreadable) = self.find()?;
+        if self.is_first() {
+            self.settle(found.as_ref().map_or(0, |stored| stored.number))?;
+            unreadable.into_iter().try_for_each(|number| self.set_aside(number))?;
+            self.tidy()?;
+        }
+        Ok(found)
+    }
+
+    /// Begins with no checkpoint, to write one.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub(super) fn begin_anew(&self) -> Result<()> {
+        self.settle(0)?;
+        self.tidy()
+    }
+
+    /// Removes a checkpoint. The job goes on from another one then, or begins anew: 0.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be removed; if another run has begun, or may have.
+    pub(super) fn remove_but(&self, number: u64, rest: u64) -> Result<()> {
+        let left = self.left()?;
+        self.settle(rest)?;
+        self.remove(number)?;
+        self.remove_left(&left);
+        Ok(())
+    }
+
+    /// Whoever comes next goes on from this checkpoint, from one that this writes, or from none: 0.
+    fn settle(&self, number: u64) -> Result<()> {
+        if let (Some(mark), None) = (&self.mark, &self.lock) {
+            let _ = self.counted.set(mark.begin(&*self.folder, number)?);
+        }
+        // A run that has begun since may not have seen it.
+        self.may_publish()
+    }
+
+    fn tidy(&self) -> Result<()> {
+        let left = self.left()?;
+        // What was listed before is of no later run.
+        self.may_publish()?;
+        self.remove_left(&left);
+        // A directory may be a copy of what was in an object store.
+        if let (Some(mark), Some(_)) = (&self.mark, &self.lock)
+            && Self::numbers(&*self.folder)? == Self::all_numbers(&names(&*self.folder)?)
+        {
+            mark.forget(&*self.folder);
+        }
+        Ok(())
+    }
+
+    /// What interrupted runs have left. Notes what checkpoints refer to.
+    fn left(&self) -> Result<Left> {
         let failed = |cause| Error::io(self.dir(), "use the directory of checkpoints", cause);
-        let unnamed = self.folder.leftovers().map_err(failed)?;
-        Ok(if unnamed.is_empty() || self.may_publish().is_ok() { unnamed } else { Vec::new() })
+        let (referred, unneeded) = self.others(|_| true)?;
+        *lock(&self.referred) = referred;
+        let (names, counted) = counted(&*self.folder)?;
+        let late = Self::all_numbers(&names).into_iter().filter(|number| !counted.has(*number));
+        let mut unnamed = self.folder.leftovers().map_err(failed)?;
+        unnamed.retain(|name| self.proof.as_ref().is_none_or(|proof| proof.name != *name));
+        Ok(Left { late: late.map(Self::name_of).collect(), unneeded, unnamed })
     }
 
-    fn remove_left(&self, Left { unnamed, unneeded }: Left) {
-        let referred = lock(&self.referred);
-        let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();
-        let mut unneeded =
-            unneeded.iter().map(|name| &**name).filter(|name| !needed.contains(name));
-        self.folder.remove_all(&mut unneeded);
-        let _ = self.folder.tidy(&unnamed);
+    /// Those that are late go first: nothing is missing that a name refers to. One too many does no harm.
+    fn remove_left(&self, left: &Left) {
+        let names = left.late.iter().chain(&left.unneeded);
+        self.folder.remove_all(&mut names.map(String::as_str));
+        let _ = self.folder.tidy(&left.unnamed);
     }
 
     /// The number after which the checkpoints of this run are numbered, which begins with this one, or with 0.
@@ -245,14 +298,13 @@ impl Store {
 
     /// The checkpoints in a folder, as another host than the first uses it, which writes parts only.
     pub(crate) fn join(folder: &Arc<dyn Folder>) -> Self {
-        Self::of(folder, None, BTreeMap::new())
+        Self::of(folder, None)
     }
 
-    fn of(folder: &Arc<dyn Folder>, lock: Option<File>, referred: BTreeMap<u64, Referred>) -> Self {
-        let (folder, referred) = (Arc::clone(folder), Mutex::new(referred));
-        let (run, written) = (OnceLock::new(), AtomicU64::new(0));
-        let left = Mutex::default();
-        Self { folder, lock, mark: None, proof: None, run, written, referred, left }
+    fn of(folder: &Arc<dyn Folder>, lock: Option<File>) -> Self {
+        let (folder, referred) = (Arc::clone(folder), Mutex::default());
+        let (run, written, counted) = (OnceLock::new(), AtomicU64::new(0), OnceLock::new());
+        Self { folder, lock, mark: None, proof: None, run, written, referred, counted }
     }
 
     /// Lets another job use the directory: nothing is written to it any more.
@@ -311,13 +363,19 @@ impl Store {
         Err(Error::new(ErrorKind::Config, what).at(Place::File(self.dir().to_owned())))
     }
 
-    /// The numbers of the checkpoints in a folder, in order.
+    /// The numbers of the checkpoints in a folder that count, in order.
     pub(super) fn numbers(folder: &dyn Folder) -> Result<Vec<u64>> {
-        let names = names(folder)?;
+        let (names, counted) = counted(folder)?;
+        let numbers = Self::all_numbers(&names).into_iter();
+        Ok(numbers.filter(|number| counted.has(*number)).collect())
+    }
+
+    /// The numbers of all checkpoints among these names, in order.
+    pub(super) fn all_numbers(names: &[String]) -> Vec<u64> {
         let number = |name: &String| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok();
         let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
         numbers.sort_unstable();
-        Ok(numbers)
+        numbers
     }
 
     /// The name of a checkpoint.
@@ -383,34 +441,28 @@ impl Store {
         self.folder.remove_all(&mut parts.iter().map(|part| &*part.name));
     }
 
-    /// The newest checkpoint that can be read; `None` if there are no checkpoints. On the first host, newer ones are set
-    /// aside: what the job does from now on is not what they say.
+    /// The newest checkpoint that counts and can be read; `None` if there are no checkpoints.
     ///
     /// # Errors
     ///
-    /// If there are some and none is complete, the error of the newest; if the system refuses to read one; and as
-    /// [`may_publish`](Self::may_publish).
+    /// If there are some and none is complete, the error of the newest; and if the system refuses to read one.
     pub(crate) fn newest(&self) -> Result<Option<Stored>> {
+        self.find().map(|(found, _)| found)
+    }
+
+    /// As [`newest`](Self::newest), with those that are newer and cannot be read.
+    fn find(&self) -> Result<(Option<Stored>, Vec<u64>)> {
         let mut skipped = Vec::new();
         let mut unreadable = Vec::new();
         for number in Self::numbers(&*self.folder)?.into_iter().rev() {
             match self.read(number) {
                 Ok((snapshot, parts)) => {
-                    // It may have got its name since this was opened.
-                    let by = Referred::by(&snapshot, parts.clone());
-                    if self.is_first() && !by.is_empty() {
-                        lock(&self.referred).insert(number, by);
-                    }
-                    for number in unreadable.into_iter().filter(|_| self.is_first()) {
-                        self.set_aside(number)?;
-                    }
                     let own = Self::look_at(&*self.folder, &Self::name_of(number))?;
                     let (own, _) = own.unwrap_or_default();
                     let bytes = own + Self::bytes_of(&*self.folder, &snapshot, &parts);
                     let age = self.age(number).flatten();
-                    // What it has prepared is committed when the job begins. A run that has begun since may not have seen it.
-                    self.may_publish()?;
-                    return Ok(Some(Stored { number, snapshot, bytes, age, skipped }));
+                    let found = Stored { number, snapshot, bytes, age, skipped };
+                    return Ok((Some(found), unreadable));
                 }
                 // It may be sound, or is one of another version.
                 Err(error) if error.kind() == ErrorKind::Plan => {
@@ -439,7 +491,7 @@ impl Store {
                 let error = Error::new(ErrorKind::Input, what);
                 Err(newest.into_iter().fold(error, Error::at))
             }
-            None => Ok(None),
+            None => Ok((None, unreadable)),
         }
     }
 
@@ -534,8 +586,8 @@ impl Store {
         if written.is_ok() {
             written = self.may_publish();
             if is_superseded(&written) {
-                // With a lock, the other run's may have lower numbers. Without one, it may have begun with this.
-                if self.lock.is_some() || self.has_ended_since() {
+                // Its numbers may be lower. Without a lock, it may have begun with this one, or knows that it does not count.
+                if self.lock.is_some() {
                     let _ = self.folder.remove(&name);
                 }
                 return written;
@@ -547,9 +599,6 @@ impl Store {
             lock(&self.referred).insert(number, referred);
         }
         written?;
-        // The next run begins with this one, or a later one.
-        let left = std::mem::take(&mut *lock(&self.left));
-        self.remove_left(left);
         // One too many does no harm.
         let _ = self.keep(KEPT, number);
         Ok(())
@@ -606,12 +655,17 @@ impl Store {
         }
     }
 
-    /// Removes all checkpoints: the job has ended.
+    /// Removes all checkpoints: the job has ended. Does nothing if another run has begun.
     ///
     /// # Errors
     ///
     /// If one is left.
     pub(crate) fn clear(&self) -> Result<()> {
+        let known = self.may_publish();
+        if is_superseded(&known) {
+            return Ok(());
+        }
+        known?;
         if let (None, Some(mark)) = (&self.lock, &self.mark) {
             mark.end(&*self.folder)?;
         }
@@ -631,24 +685,21 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Mark::has_ended_since`], as far as that is known.
-    fn has_ended_since(&self) -> bool {
-        self.mark.as_ref().is_some_and(|mark| mark.has_ended_since(&*self.folder).unwrap_or(false))
-    }
-
-    /// Removes all checkpoints up to a number but the newest of them, unless another run has begun, which needs them.
+    /// Removes all checkpoints up to a number but the newest of those that count, unless another run has begun, which needs them.
     fn keep(&self, newest: usize, last: u64) -> Result<()> {
-        let mut numbers = Self::numbers(&*self.folder)?;
+        let counted = self.counted.get().copied().unwrap_or(Counted::ALL);
+        let mut numbers = Self::all_numbers(&names(&*self.folder)?);
         numbers.retain(|number| *number <= last);
+        let count = numbers.iter().rev().filter(|number| counted.has(**number));
+        let kept: Vec<_> = count.take(newest).copied().collect();
         // The oldest first: what is left must be the newest.
-        let old = &numbers[..numbers.len().saturating_sub(newest)];
-        for number in old {
+        for number in numbers.into_iter().filter(|number| !kept.contains(number)) {
             let known = self.may_publish();
             if is_superseded(&known) {
                 break;
             }
             known?;
-            self.remove(*number)?;
+            self.remove(number)?;
         }
         Ok(())
     }
@@ -672,7 +723,10 @@ impl Store {
                     drop(referred.insert(number, Referred::by(&snapshot, parts)));
                 }
                 // It may be a sound one of another version, and it is not known what it refers to.
-                Err(_) => may_remove = false,
+                Err(error) if matches!(error.kind(), ErrorKind::Input | ErrorKind::Plan) => {
+                    may_remove = false;
+                }
+                Err(error) => return Err(error),
             }
         }
         let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();

@@ -137,7 +137,7 @@ impl Checkpointing {
             HostId::FIRST => Store::open_first(folder)?,
             _ => Store::join(folder),
         };
-        let (snapshot, first, resumption) = match store.newest()? {
+        let (snapshot, first, resumption) = match store.begin()? {
             None => (None, 0, None),
             Some(stored) => {
                 let resumption = resumption(&stored, &config.dir);
@@ -197,7 +197,6 @@ impl Checkpointing {
             let store = &self.writer.store;
             if self.writer.host == HostId::FIRST
                 && job.has_succeeded()
-                && store.superseded().is_none()
                 && let Err(error) = store.clear()
             {
                 warnings.of_checkpoint(&format!(

@@ -48,7 +48,6 @@ fn the_newest_checkpoint_that_can_be_read_is_found() {
             folder.replace(&fourth, &whole[..length]);
             let found = store.newest().unwrap().unwrap();
             assert_eq!((found.number, found.skipped.len()), (3, 1), "{length} bytes");
-            assert_eq!(numbers(), [3], "what cannot be read now is never read later");
         }
         for at in 0..whole.len() {
             let mut altered = whole.clone();
@@ -62,6 +61,10 @@ fn the_newest_checkpoint_that_can_be_read_is_found() {
             }
             assert_eq!(found.unwrap().unwrap().number, 3, "byte {at} is another");
         }
+        let begun = store.begin().unwrap().unwrap();
+        assert_eq!((begun.number, begun.skipped.len()), (3, 1));
+        assert_eq!(numbers(), [3], "what cannot be read now is never read later");
+        assert!(folder.look_at(&format!("{fourth}{UNREADABLE}")).unwrap().is_some());
         folder.replace(&third, b"");
         let error = store.newest().err().expect("a job must not begin anew without a word");
         assert!(error.to_string().contains("checkpoint-0000000003.state"), "{error}");
@@ -122,29 +125,27 @@ fn a_checkpoint_counts_with_its_parts() {
         drop(first);
         assert_eq!(parts(), 2);
         let again = Store::open_first(folder).unwrap();
-        // Without a lock, a run that is superseded could still name a checkpoint that has the other.
-        assert_eq!(
-            parts(),
-            if again.lock.is_some() { 1 } else { 2 },
-            "no checkpoint has the other"
-        );
+        assert_eq!(again.begin().unwrap().unwrap().number, 2);
+        assert!(!is_there(3), "it is set aside");
+        assert_eq!(parts(), 1, "no checkpoint has the other");
         assert!(Store::bytes_of_others(&**folder, &name(2)) > 0);
         let told = again.proof().unwrap();
         let next = Store::join(folder);
         next.check_proof(&told).unwrap();
         let part = next.write_part(HostId(1), &snapshot(40)).unwrap();
-        again.write(4, &snapshot(4), vec![part]).unwrap();
+        let last = again.number_after(2) + 1;
+        again.write(last, &snapshot(4), vec![part]).unwrap();
         drop(again);
         assert!(next.check_proof(&told).is_err(), "the first host has ended");
-        let mut bytes = folder.read(&name(4)).unwrap();
+        let mut bytes = folder.read(&name(last)).unwrap();
         let whole = bytes.clone();
         bytes[MAGIC.len()] += 1;
-        folder.replace(&name(4), &bytes);
+        folder.replace(&name(last), &bytes);
         let again = Store::open_first(folder).unwrap();
-        assert!(again.newest().is_err(), "of another version");
-        folder.replace(&name(4), &whole);
-        let newest = again.newest().unwrap().unwrap();
-        assert_eq!(newest.number, 4, "the program of that version has its parts still");
+        assert!(again.begin().is_err(), "of another version");
+        folder.replace(&name(last), &whole);
+        let newest = again.begin().unwrap().unwrap();
+        assert_eq!(newest.number, last, "the program of that version has its parts still");
         again.clear().unwrap();
         assert_eq!((parts(), again.newest().unwrap().is_none()), (0, true));
     });
@@ -154,10 +155,8 @@ fn a_checkpoint_counts_with_its_parts() {
 #[test]
 fn a_run_that_is_superseded_writes_no_checkpoint() {
     of_each_kind(|folder| {
-        let run = || Store {
-            mark: Some(Mark::next(&**folder).unwrap()),
-            ..Store::of(folder, None, BTreeMap::new())
-        };
+        let run =
+            || Store { mark: Some(Mark::next(&**folder).unwrap()), ..Store::of(folder, None) };
         let first = run();
         first.write(1, &snapshot(1), Vec::new()).unwrap();
         let second = run();
@@ -173,10 +172,8 @@ fn a_run_that_is_superseded_writes_no_checkpoint() {
 #[test]
 fn a_run_that_is_superseded_removes_nothing_and_publishes_nothing() {
     of_each_kind(|folder| {
-        let run = || Store {
-            mark: Some(Mark::next(&**folder).unwrap()),
-            ..Store::of(folder, None, BTreeMap::new())
-        };
+        let run =
+            || Store { mark: Some(Mark::next(&**folder).unwrap()), ..Store::of(folder, None) };
         let numbers = || Store::numbers(&**folder).unwrap();
         let first = run();
         first.may_publish().unwrap();
@@ -199,7 +196,7 @@ fn nothing_is_published_where_it_is_not_known_whether_another_run_has_begun() {
     let dir = tempfile::tempdir().unwrap();
     let folder = make(&dir.path().join("a"), dir.path()).unwrap();
     let mark = Some(Mark::next(&*folder).unwrap());
-    let run = Store { mark, ..Store::of(&folder, None, BTreeMap::new()) };
+    let run = Store { mark, ..Store::of(&folder, None) };
     run.may_publish().unwrap();
     std::fs::remove_dir_all(dir.path().join("a")).unwrap();
     assert!(run.superseded().is_none());
@@ -228,11 +225,8 @@ fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
         for name in [&a, &b, &c, &d] {
             folder.replace(name, &[0; 10]);
         }
-        drop(Store::open_first(folder).unwrap());
-        let store = Store::open_first(folder).unwrap();
-        assert_eq!(there().is_empty(), store.lock.is_some(), "no checkpoint refers to them");
-        there().iter().for_each(|name| folder.remove(name).unwrap());
-        drop(store);
+        assert!(Store::open_first(folder).unwrap().begin().unwrap().is_none());
+        assert!(there().is_empty(), "no checkpoint refers to them");
         let store = Store::open_first(folder).unwrap();
         for name in [&a, &b, &c, &d] {
             folder.replace(name, &[0; 10]);
@@ -240,23 +234,31 @@ fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
         let other = Store::join(folder);
         other.check_proof(&store.proof().unwrap()).unwrap();
         let part = |file: &str| other.write_part(HostId(1), &referring(7, &[(file, 10)])).unwrap();
-        store.write(1, &referring(1, &[(&a, 5), (&b, 5)]), vec![part(&c)]).unwrap();
-        store.write(2, &referring(2, &[(&b, 7)]), vec![part(&c)]).unwrap();
+        let first = store.number_after(0) + 1;
+        store.write(first, &referring(1, &[(&a, 5), (&b, 5)]), vec![part(&c)]).unwrap();
+        store.write(first + 1, &referring(2, &[(&b, 7)]), vec![part(&c)]).unwrap();
         assert_eq!(there().len(), 4);
-        store.write(3, &referring(3, &[(&b, 10)]), vec![part(&d)]).unwrap();
+        store.write(first + 2, &referring(3, &[(&b, 10)]), vec![part(&d)]).unwrap();
         assert_eq!(there(), [&*b, &*c, &*d], "the first checkpoint is removed");
-        assert_eq!(CheckpointDir::of(folder).read(3).unwrap().len(), 2);
+        assert_eq!(CheckpointDir::of(folder).read(first + 2).unwrap().len(), 2);
         drop(store);
         let store = Store::open_first(folder).unwrap();
+        assert_eq!(store.begin().unwrap().unwrap().number, first + 2);
         assert_eq!(there(), [&*b, &*c, &*d]);
         folder.replace(&b, &[0; 9]);
         let found = store.newest().unwrap().unwrap();
-        assert_eq!((found.number, found.skipped.len()), (2, 1), "a file of the third is torn");
+        assert_eq!(
+            (found.number, found.skipped.len()),
+            (first + 1, 1),
+            "a file of the third is torn"
+        );
         assert!(found.skipped[0].to_string().contains("is incomplete"), "{}", found.skipped[0]);
         assert!(found.bytes > 17, "{} bytes", found.bytes);
         folder.remove(&c).unwrap();
         let error = store.newest().err().expect("a file of the second is not there");
-        assert!(error.to_string().contains("is not there"), "{error}");
+        assert!(error.to_string().contains("no older one can be read"), "{error}");
+        let read = store.read(first + 1).expect_err("the same");
+        assert!(read.to_string().contains("is not there"), "{read}");
         store.clear().unwrap();
         assert!(there().is_empty());
     });
@@ -338,37 +340,93 @@ fn with_part(number: u64) -> Snapshot {
     both
 }
 
-#[test]
-fn a_checkpoint_that_is_named_when_another_run_has_begun_is_whole_and_below_those_of_that_run() {
-    let begun = |folder: &Arc<dyn Folder>| {
-        let later = Store::open_first(folder).unwrap();
-        (later.newest().unwrap().unwrap(), later)
-    };
-    let (folder, written) = written_late(move |folder| {
-        assert_eq!(begun(folder).0.snapshot, with_part(1));
-    });
-    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
-    // The later run has written none.
-    let (found, third) = begun(&folder);
-    assert_eq!(found.snapshot, with_part(2));
-    third.write(third.number_after(found.number) + 1, &snapshot(3), Vec::new()).unwrap();
+/// Begins a run; returns what it goes on from, too.
+fn begun(folder: &Arc<dyn Folder>) -> (Store, Option<Snapshot>) {
+    let run = Store::open_first(folder).unwrap();
+    let found = run.begin().unwrap();
+    (run, found.map(|stored| stored.snapshot))
+}
 
-    let (folder, written) = written_late(move |folder| {
-        let (found, later) = begun(folder);
-        let number = later.number_after(found.number) + 1;
-        later.write(number, &snapshot(4), Vec::new()).unwrap();
-    });
-    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
-    assert_eq!(begun(&folder).0.snapshot, snapshot(4));
+fn late_names(folder: &Arc<dyn Folder>) -> usize {
+    let all = Store::all_numbers(&names(&**folder).unwrap());
+    all.len() - Store::numbers(&**folder).unwrap().len()
 }
 
 #[test]
-fn a_checkpoint_that_is_named_when_the_job_has_ended_in_another_run_is_removed() {
+fn a_checkpoint_that_is_named_when_another_run_has_begun_does_not_count() {
+    // The later run has written none.
     let (folder, written) = written_late(|folder| {
-        Store::open_first(folder).unwrap().clear().unwrap();
+        assert_eq!(begun(folder).1, Some(with_part(1)));
     });
     assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
-    assert!(Store::open_first(&folder).unwrap().newest().unwrap().is_none());
+    assert_eq!(late_names(&folder), 1);
+    let (third, found) = begun(&folder);
+    assert_eq!((found, late_names(&folder)), (Some(with_part(1)), 0));
+    third.write(third.number_after(0) + 1, &snapshot(3), Vec::new()).unwrap();
+    assert_eq!(begun(&folder).1, Some(snapshot(3)));
+
+    // It has written one.
+    let (folder, written) = written_late(|folder| {
+        let later = begun(folder).0;
+        later.write(later.number_after(0) + 1, &snapshot(4), Vec::new()).unwrap();
+    });
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!((begun(&folder).1, late_names(&folder)), (Some(snapshot(4)), 0));
+}
+
+#[test]
+fn a_checkpoint_that_is_named_before_another_run_has_read_what_there_is_counts() {
+    let (folder, written) = written_late(|folder| {
+        // It is killed then.
+        drop(Store::open_first(folder).unwrap());
+    });
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(begun(&folder).1, Some(with_part(2)));
+}
+
+#[test]
+fn a_checkpoint_that_is_named_when_the_job_has_ended_does_not_count() {
+    let (folder, written) = written_late(|folder| begun(folder).0.clear().unwrap());
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(late_names(&folder), 1);
+    assert_eq!((begun(&folder).1, late_names(&folder)), (None, 0));
+}
+
+#[test]
+fn a_checkpoint_that_is_named_when_a_tool_has_changed_what_there_is_does_not_count() {
+    let (folder, written) = written_late(|folder| {
+        let newest = *Store::numbers(&**folder).unwrap().last().unwrap();
+        CheckpointDir::of(folder).remove(newest).unwrap();
+        // There is none left.
+        let other: Arc<dyn Folder> = Arc::new(Memory::default());
+        let source = begun(&other).0;
+        source.write(source.number_after(0) + 1, &snapshot(5), Vec::new()).unwrap();
+        let number = Store::numbers(&*other).unwrap()[0];
+        CheckpointDir::of(&other).copy_to(number, || Ok(Arc::clone(folder))).unwrap();
+    });
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(late_names(&folder), 1);
+    assert_eq!((begun(&folder).1, late_names(&folder)), (Some(snapshot(5)), 0));
+}
+
+#[test]
+fn a_directory_may_be_a_copy_of_what_was_in_an_object_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = make(dir.path(), dir.path()).unwrap();
+    let (first, later) = (1_000_000_001, 3_000_000_000_u64);
+    folder.replace("run-0000000003-begun", format!("token {first}").as_bytes());
+    let writer = Store::join(&folder);
+    writer.write(first, &snapshot(1), Vec::new()).unwrap();
+    writer.write_file(&Store::name_of(first + 1), &snapshot(2), &[]).unwrap();
+    assert_eq!(Store::numbers(&*folder).unwrap(), [first], "the other one was late");
+    let run = Store::open_run(&folder).unwrap();
+    assert_eq!(run.begin().unwrap().unwrap().number, first);
+    run.write(run.number_after(first) + 1, &snapshot(3), Vec::new()).unwrap();
+    drop(run);
+    let again = Store::open_run(&folder).unwrap();
+    let found = again.begin().unwrap().unwrap();
+    assert_eq!(found.snapshot, snapshot(3));
+    assert!(found.number < later, "in a directory, numbers just go on");
 }
 
 #[test]
@@ -378,13 +436,15 @@ fn a_run_that_is_superseded_does_not_begin() {
     first.write(1, &snapshot(1), Vec::new()).unwrap();
     let late = Store::open_run(&memory).unwrap();
     let later = Store::open_first(&memory).unwrap();
-    assert_eq!(late.newest().err().unwrap().kind(), ErrorKind::Config);
+    let there = names(&*memory).unwrap();
+    assert_eq!(late.begin().err().unwrap().kind(), ErrorKind::Config);
     // Else it would remove what the later one is about to name.
-    assert!(late.unnamed().unwrap().is_empty() && !later.unnamed().unwrap().is_empty());
+    assert!(there.iter().all(|name| memory.look_at(name).unwrap().is_some()), "{there:?}");
+    assert_eq!(later.begin().unwrap().unwrap().number, 1);
 }
 
 #[test]
-fn what_is_left_is_removed_once_a_checkpoint_counts() {
+fn what_is_left_is_removed_when_a_run_begins() {
     of_each_kind(|folder| {
         let left = ["part-a-1-0.state", "spilled-a-0.records"];
         left.iter().for_each(|name| folder.replace(name, &[0; 10]));
@@ -393,9 +453,19 @@ fn what_is_left_is_removed_once_a_checkpoint_counts() {
             let is_left = |name: &String| left.contains(&&**name) || name.ends_with("-left");
             names(&**folder).unwrap().iter().filter(|name| is_left(name)).count()
         };
-        let store = Store::open_run(folder).unwrap();
-        assert_eq!(there(), if store.lock.is_some() { 0 } else { 3 });
-        store.write(store.number_after(0) + 1, &snapshot(1), Vec::new()).unwrap();
+        let store = Store::open_first(folder).unwrap();
+        assert_eq!(there(), 3);
+        assert!(store.begin().unwrap().is_none());
         assert_eq!(there(), 0);
+        Store::join(folder).check_proof(&store.proof().unwrap()).unwrap();
     });
+}
+
+#[test]
+fn numbers_that_no_run_has_given_are_an_error() {
+    let memory: Arc<dyn Folder> = Arc::new(Memory::default());
+    memory.replace(&Store::name_of(u64::MAX), &[]);
+    let error = Store::open_run(&memory).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert!(error.to_string().contains("no run can have given"), "{error}");
 }
