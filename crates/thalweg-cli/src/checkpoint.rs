@@ -107,17 +107,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
                 "which checkpoint? `--number N` removes one, and `--all` removes all of them, so that the job begins anew"
             )
         }
-        Command::Rm { dir, number, all } => {
+        Command::Rm { dir, number: None, .. } => {
+            let checkpoints = CheckpointDir::open(&dir.dir)?;
+            // Also what is left of those that do not count.
+            if checkpoints.is_empty()? {
+                list(dir)?;
+            }
+            (format!("removed {}\n", checkpoints.remove_all()?), 0)
+        }
+        Command::Rm { dir, number: Some(number), .. } => {
             let files = list(dir)?;
-            let wanted = |file: &&CheckpointFile| *all || Some(file.number) == *number;
-            let removed: Vec<_> = files.iter().filter(wanted).collect();
-            if removed.is_empty() {
+            if files.iter().all(|file| file.number != *number) {
                 bail!("{} has no such checkpoint", dir.dir.display());
             }
-            for file in &removed {
-                CheckpointDir::open(&dir.dir)?.remove(file.number)?;
-            }
-            (format!("removed {} of {}\n", removed.len(), files.len()), 0)
+            CheckpointDir::open(&dir.dir)?.remove(*number)?;
+            (format!("removed 1 of {}\n", files.len()), 0)
         }
     };
     // A reader that has seen enough closes its end.

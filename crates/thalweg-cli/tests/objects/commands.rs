@@ -93,7 +93,7 @@ fn looked_at(server: &Server) {
     assert!(text(&thalweg(server, &["verify", kept]).stdout).contains(": "));
 
     // A copy is as good, and a job goes on with it.
-    assert_eq!(said(server, &["rm", saved, "--all"]), format!("removed {all} of {all}\n"));
+    assert_eq!(said(server, &["rm", saved, "--all"]), format!("removed {all}\n"));
     let left = server.keys(prefix);
     assert!(left.iter().all(|key| key.contains("/run-")), "{left:?}");
     let (status, errors) = Job::start(command(folder, again, &server.endpoint(), 0)).end();

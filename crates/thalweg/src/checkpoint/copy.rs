@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// compared with its digests, and is on stable storage.
 ///
 /// `make` makes the folder, once there is something to be copied into it; returns it, and the number of the copy. That is another
-/// one where runs have numbers of their own, of which the copy is to count and none that gets its name late.
+/// one where runs have numbers of their own.
 pub(super) fn copy(
     from: &dyn Folder,
     number: u64,
@@ -39,7 +39,7 @@ pub(super) fn copy(
     let target = Store::open(&to)?;
     taken()?;
     target.begin_anew()?;
-    let number = target.number_after(number.saturating_sub(1)) + 1;
+    let number = target.first_number().unwrap_or(number);
     let copied = copy_into(&target, &*to, (number, own), others, &snapshot);
     // What another run has begun to write is not in question.
     if copied.is_err() && target.superseded().is_none() {
@@ -129,7 +129,7 @@ mod tests {
                 let target = Store::open(to).unwrap();
                 let _job = Store::open_run(to).unwrap();
                 let (_, own) = open(&**dir, Store::name_of(1)).unwrap();
-                let own = (target.number_after(0) + 1, own);
+                let own = (target.first_number().unwrap(), own);
                 let copied = copy_into(&target, &**to, own, Vec::new(), &Snapshot::default());
                 assert_eq!(copied.unwrap_err().kind(), ErrorKind::Config);
                 assert!(Store::numbers(&**to).unwrap().is_empty());

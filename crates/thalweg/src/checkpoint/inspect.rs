@@ -215,9 +215,41 @@ impl CheckpointDir {
             let place = Place::File(self.0.path().join(name));
             return Err(Error::new(ErrorKind::Io, what).at(place));
         }
-        let store = Store::open(&self.0)?;
-        let mut rest = Store::numbers(&*self.0)?;
-        rest.retain(|other| *other != number);
-        store.remove_but(number, rest.last().copied().unwrap_or_default())
+        Store::open(&self.0)?.remove_one(number)
+    }
+
+    /// Removes all checkpoints, and what interrupted runs have left of others, so that the job begins anew. Returns how many
+    /// checkpoints there were. As [`remove`](Self::remove) where there is no lock: no run that is there now goes on.
+    ///
+    /// # Errors
+    ///
+    /// If a job uses the directory, or if some cannot be removed.
+    ///
+    /// ```
+    /// use thalweg::checkpoint::CheckpointDir;
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// assert_eq!(CheckpointDir::open(folder.path())?.remove_all()?, 0);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn remove_all(&self) -> Result<usize> {
+        Store::open(&self.0)?.remove_all()
+    }
+
+    /// Whether there is anything of checkpoints, also where none counts.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be read.
+    ///
+    /// ```
+    /// use thalweg::checkpoint::CheckpointDir;
+    ///
+    /// let folder = tempfile::tempdir().unwrap();
+    /// assert!(CheckpointDir::open(folder.path())?.is_empty()?);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(!Store::has_any(&*self.0)?)
     }
 }

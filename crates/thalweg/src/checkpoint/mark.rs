@@ -11,7 +11,8 @@
 //! **Without a lock, each run writes down what it goes on from** ([`Mark::begin`]), and looks once more before it removes or commits
 //! anything. A run that is stopped after its look, or whose request arrives late, may give a checkpoint its name after a later run
 //! has begun. So each run has [numbers of its own](Mark::first), and of all checkpoints only these count for the next run
-//! ([`Counted`]): the one that the last run which has come so far has begun with, and those of that run itself. A run that has seen no
+//! ([`Counted`]): the one that the last run which has come so far has begun with, older ones that it has found beside it, and those of
+//! that run itself. A run that has seen no
 //! later one after it wrote that down is known to all later ones. What a run has written that counts was there before the mark of
 //! the next one, which therefore finds it. A name that is given later counts for nobody, whoever dies when, and the next run
 //! removes it. Where the job has [ended well](Mark::end), none counts.
@@ -34,6 +35,8 @@ const MARK: &str = "run-";
 /// What it is followed by where its run says what it has begun with, and where the job has ended in it.
 const BEGUN: &str = "-begun";
 const ENDED: &str = "-ended";
+/// How often what a run has said is looked for, if another one removes it meanwhile.
+const LOOKS: usize = 100;
 /// How many numbers the checkpoints of one run have: at one a second, those of thirty years.
 const NUMBERS: u64 = 1_000_000_000;
 
@@ -56,12 +59,15 @@ impl Mark {
             let names = folder.names().map_err(failed)?;
             let last = names.iter().filter_map(|name| run_of(name)).max().unwrap_or_default();
             let newest = Store::all_numbers(&names).last().copied().unwrap_or_default();
-            let number = last.max(newest / NUMBERS) + 1;
-            if number.checked_mul(NUMBERS).is_none() {
+            let number = last.max(newest / NUMBERS).checked_add(1);
+            let is_left = |number: &u64| {
+                number.checked_add(1).is_some_and(|next| next.checked_mul(NUMBERS).is_some())
+            };
+            let Some(number) = number.filter(is_left) else {
                 let what = "the names of checkpoints here have numbers that no run can have given: there is none left for another run";
                 let place = Place::File(folder.path().to_owned());
                 return Err(Error::new(ErrorKind::Input, what).at(place));
-            }
+            };
             let token = unique(TEMPORARY, 16).map_err(failed)?;
             match folder.create(&name_of(number), &[token.as_bytes()], &mut || true) {
                 Ok(_) => {
@@ -111,23 +117,24 @@ impl Mark {
         self.number.saturating_mul(NUMBERS)
     }
 
-    /// This run goes on from a checkpoint, or from none, with number 0: of those that are there, no other one counts any more, if
-    /// no later run has begun. So it must [look](Self::look) before it relies on that. Returns what counts then.
+    /// This run goes on from the last of these checkpoints, or from none: of those that are there, no others count any more, if
+    /// no later run has begun. So it must [look](Self::look) before it relies on that. The others are there in case the last
+    /// cannot be read. Returns what counts then.
     ///
     /// # Errors
     ///
     /// If that cannot be written.
-    pub(super) fn begin(&self, folder: &dyn Folder, begun: u64) -> Result<Counted> {
+    pub(super) fn begin(&self, folder: &dyn Folder, begun: Vec<u64>) -> Result<Counted> {
         if is_planted(Fault::SaysNotWhatItBeginsWith) {
-            return Ok(Counted::ALL);
+            return Ok(Counted::All);
         }
-        let said = format!("{} {begun}", self.token);
+        let said = begun.iter().fold(self.token.clone(), |said, number| format!("{said} {number}"));
         let written = folder.create(&self.name_with(BEGUN), &[said.as_bytes()], &mut || true);
         written.map_err(|cause| {
             Error::io(folder.path(), "write which checkpoint a run goes on from", cause)
         })?;
         self.remove_older(folder, (self.number, false));
-        Ok(Counted { begun, first: self.first() })
+        Ok(Counted::Of { begun, first: self.first() })
     }
 
     /// The job has ended well: when it is run again it begins anew, whatever checkpoint gets its name later.
@@ -145,11 +152,6 @@ impl Mark {
                 Ok(())
             }
         }
-    }
-
-    /// What runs have said before does not matter any more: there is a lock, and no checkpoint is left that does not count.
-    pub(super) fn forget(&self, folder: &dyn Folder) {
-        self.remove_older(folder, (u64::MAX, true));
     }
 
     fn name_with(&self, what: &str) -> String {
@@ -174,6 +176,11 @@ impl Mark {
         match folder.create(&name_of(self.number), &[other.as_bytes()], &mut || true) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(failed(error)),
+            // Removed by a later run.
+            Ok(_) if marks(folder).map_err(failed)?.last() > Some(&self.number) => {
+                let superseded = self.look(folder).map_err(failed)?;
+                superseded.map_or(Ok(()), Err)
+            }
             Ok(_) => {
                 let what = "this object store replaces objects where it is to create them (it ignores `If-None-Match: *`), so that \
                             two runs of a job could not be told apart: checkpoints cannot be there";
@@ -185,23 +192,27 @@ impl Mark {
 }
 
 /// Which checkpoints count for the run that begins next. It goes on from the newest of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
-    /// The one that the last run has begun with. Older ones are there in case it cannot be read.
-    begun: u64,
-    /// The run's own follow this number.
-    first: u64,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// No run has said what it has begun with: there is a lock, or none has come so far.
+    All,
+    /// Those that the last run has begun with, and its own, which follow this number.
+    Of { begun: Vec<u64>, first: u64 },
+    /// The job has ended.
+    None,
 }
 
 impl Counted {
-    /// Where no run has said what it has begun with: there is a lock, or none has come so far.
-    pub(super) const ALL: Self = Self { begun: u64::MAX, first: u64::MAX };
-    /// Where the job has ended.
-    const NONE: Self = Self { begun: 0, first: u64::MAX };
-
     /// Whether a checkpoint of this number counts.
-    pub(super) fn has(self, number: u64) -> bool {
-        number <= self.begun || number > self.first
+    pub(super) fn has(&self, number: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of { begun, first } => {
+                begun.contains(&number)
+                    || number.checked_sub(*first).is_some_and(|n| 0 < n && n < NUMBERS)
+            }
+            Self::None => false,
+        }
     }
 }
 
@@ -212,30 +223,52 @@ impl Counted {
 /// If the folder cannot be read.
 pub(super) fn counted(folder: &dyn Folder) -> Result<(Vec<String>, Counted)> {
     let failed = |path: &Path, cause| Error::io(path, "list the checkpoints", cause);
+    let mut looks = 0;
     loop {
         let names = folder.names().map_err(|cause| failed(folder.path(), cause))?;
         let number = match names.iter().filter_map(|name| said_by(name)).max() {
-            None => return Ok((names, Counted::ALL)),
-            Some((_, true)) => return Ok((names, Counted::NONE)),
+            None => return Ok((names, Counted::All)),
+            Some((_, true)) => return Ok((names, Counted::None)),
             Some((number, false)) => number,
         };
         let name = format!("{}{BEGUN}", name_of(number));
         let path = folder.path().join(&name);
         match folder.read(&name) {
             Ok(said) => {
-                let begun = std::str::from_utf8(&said).ok();
-                let begun = begun.and_then(|said| said.split_once(' ')?.1.parse().ok());
-                let Some(begun) = begun else {
+                let Some(begun) = numbers_in(&said) else {
                     let what = "this is to say which checkpoint a run has begun with, and does not";
                     return Err(Error::new(ErrorKind::Input, what).at(Place::File(path)));
                 };
-                return Ok((names, Counted { begun, first: number.saturating_mul(NUMBERS) }));
+                return Ok((names, Counted::Of { begun, first: number.saturating_mul(NUMBERS) }));
             }
             // By a later run, which has said it itself before.
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && looks < LOOKS => looks += 1,
             Err(cause) => return Err(failed(&path, cause)),
         }
     }
+}
+
+/// Removes what runs have said: there is a lock, and no checkpoint is left that does not count.
+///
+/// # Errors
+///
+/// If some of it is left.
+pub(super) fn forget(folder: &dyn Folder) -> Result<()> {
+    let failed =
+        |cause| Error::io(folder.path(), "remove what runs have said of checkpoints", cause);
+    for name in folder.names().map_err(failed)?.iter().filter(|name| said_by(name).is_some()) {
+        folder.remove(name).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The numbers that a run has said, behind its token.
+fn numbers_in(said: &[u8]) -> Option<Vec<u64>> {
+    let mut words = std::str::from_utf8(said).ok()?.split(' ').skip(1);
+    words.try_fold(Vec::new(), |mut all, word| {
+        all.push(word.parse().ok()?);
+        Some(all)
+    })
 }
 
 fn name_of(number: u64) -> String {
@@ -244,24 +277,29 @@ fn name_of(number: u64) -> String {
 
 /// The run that has said what it has begun with, and whether the job has ended in it.
 fn said_by(name: &str) -> Option<(u64, bool)> {
-    let name = name.strip_prefix(MARK)?;
-    let (number, is_ended) = match name.strip_suffix(BEGUN) {
-        Some(number) => (number, false),
+    let (mark, is_ended) = match name.strip_suffix(BEGUN) {
+        Some(mark) => (mark, false),
         None => (name.strip_suffix(ENDED)?, true),
     };
-    Some((number.parse().ok()?, is_ended))
+    Some((marked(mark)?, is_ended))
+}
+
+/// The number of a mark, if this is its name.
+fn marked(name: &str) -> Option<u64> {
+    let number = name.strip_prefix(MARK)?.parse().ok()?;
+    (name_of(number) == name).then_some(number)
 }
 
 /// The run that a name belongs to, if it is a mark or what a run has said.
 fn run_of(name: &str) -> Option<u64> {
     let said = said_by(name).map(|(number, _)| number);
-    said.or_else(|| name.strip_prefix(MARK)?.parse().ok())
+    said.or_else(|| marked(name))
 }
 
 /// The numbers of the marks in a folder.
 fn marks(folder: &dyn Folder) -> io::Result<BTreeSet<u64>> {
     let names = folder.names()?;
-    Ok(names.iter().filter_map(|name| name.strip_prefix(MARK)?.parse().ok()).collect())
+    Ok(names.iter().filter_map(|name| marked(name)).collect())
 }
 
 #[cfg(all(test, not(miri)))]

@@ -21,15 +21,16 @@
 
 use super::files::{FileEntry, is_spilled};
 use super::folder::{Folder, Found, TEMPORARY, unique};
-use super::mark::{Counted, Mark, counted};
+use super::mark::{Counted, Mark, counted, forget};
 use super::{Snapshot, advice};
 use crate::data::{Data, DecodeError, HASH_VERSION, decode_whole, hash_bytes};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::exchange::KEY_GROUPS;
 use crate::net::HostId;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -64,8 +65,19 @@ pub(crate) struct Store {
     written: AtomicU64,
     /// What each checkpoint refers to, if it refers to anything.
     referred: Mutex<BTreeMap<u64, Referred>>,
+    /// Whether that is not known of some checkpoints, so that files are left which they may share with others.
+    lacks_referred: AtomicBool,
     /// Which checkpoints count, of a run without a lock that has begun.
     counted: OnceLock<Counted>,
+}
+
+/// The newest checkpoint that can be read, if there are any.
+struct Newest {
+    stored: Option<Stored>,
+    /// It and older ones that count.
+    begun: Vec<u64>,
+    /// Those that are newer.
+    unreadable: Vec<u64>,
 }
 
 /// What runs that were interrupted have left.
@@ -194,13 +206,13 @@ impl Store {
     ///
     /// As those two; if another run has begun since, or may have.
     pub(crate) fn begin(&self) -> Result<Option<Stored>> {
-        let (found, unreadable) = self.find()?;
+        let Newest { stored, begun, unreadable } = self.find()?;
         if self.is_first() {
-            self.settle(found.as_ref().map_or(0, |stored| stored.number))?;
+            self.settle(begun)?;
             unreadable.into_iter().try_for_each(|number| self.set_aside(number))?;
             self.tidy()?;
         }
-        Ok(found)
+        Ok(stored)
     }
 
     /// Begins with no checkpoint, to write one.
@@ -209,27 +221,43 @@ impl Store {
     ///
     /// As [`begin`](Self::begin).
     pub(super) fn begin_anew(&self) -> Result<()> {
-        self.settle(0)?;
+        self.settle(Vec::new())?;
         self.tidy()
     }
 
-    /// Removes a checkpoint. The job goes on from another one then, or begins anew: 0.
+    /// Removes a checkpoint.
     ///
     /// # Errors
     ///
     /// If it cannot be removed; if another run has begun, or may have.
-    pub(super) fn remove_but(&self, number: u64, rest: u64) -> Result<()> {
+    pub(super) fn remove_one(&self, number: u64) -> Result<()> {
         let left = self.left()?;
+        let mut rest = Self::numbers(&*self.folder)?;
+        rest.retain(|other| *other != number);
         self.settle(rest)?;
         self.remove(number)?;
         self.remove_left(&left);
         Ok(())
     }
 
-    /// Whoever comes next goes on from this checkpoint, from one that this writes, or from none: 0.
-    fn settle(&self, number: u64) -> Result<()> {
+    /// Removes all checkpoints, and whatever is left of others; returns their number.
+    ///
+    /// # Errors
+    ///
+    /// As [`remove_one`](Self::remove_one).
+    pub(super) fn remove_all(&self) -> Result<usize> {
+        self.settle(Vec::new())?;
+        let numbers = Self::all_numbers(&names(&*self.folder)?);
+        self.may_publish()?;
+        numbers.iter().try_for_each(|number| self.remove(*number))?;
+        self.tidy()?;
+        Ok(numbers.len())
+    }
+
+    /// Whoever comes next goes on from the last of these checkpoints, from one that this writes, or from none.
+    fn settle(&self, begun: Vec<u64>) -> Result<()> {
         if let (Some(mark), None) = (&self.mark, &self.lock) {
-            let _ = self.counted.set(mark.begin(&*self.folder, number)?);
+            let _ = self.counted.set(mark.begin(&*self.folder, begun)?);
         }
         // A run that has begun since may not have seen it.
         self.may_publish()
@@ -240,13 +268,22 @@ impl Store {
         // What was listed before is of no later run.
         self.may_publish()?;
         self.remove_left(&left);
-        // A directory may be a copy of what was in an object store.
-        if let (Some(mark), Some(_)) = (&self.mark, &self.lock)
-            && Self::numbers(&*self.folder)? == Self::all_numbers(&names(&*self.folder)?)
-        {
-            mark.forget(&*self.folder);
+        if self.lock.is_none() {
+            return Ok(());
         }
-        Ok(())
+        // A directory may be a copy of what was in an object store.
+        left.late.iter().try_for_each(|name| match self.folder.look_at(name) {
+            Ok(None) => Ok(()),
+            left => {
+                let cause = left.err().unwrap_or_else(|| io::ErrorKind::PermissionDenied.into());
+                Err(Error::io(
+                    &self.dir().join(name),
+                    "remove a checkpoint that does not count",
+                    cause,
+                ))
+            }
+        })?;
+        forget(&*self.folder)
     }
 
     /// What interrupted runs have left. Notes what checkpoints refer to.
@@ -274,6 +311,12 @@ impl Store {
             (None, Some(mark)) => begun.max(mark.first()),
             _ => begun,
         }
+    }
+
+    /// The first number of this run's checkpoints, if runs have numbers of their own.
+    pub(super) fn first_number(&self) -> Option<u64> {
+        let mark = self.mark.as_ref().filter(|_| self.lock.is_none());
+        mark.map(|mark| mark.first() + 1)
     }
 
     /// As [`open_run`](Self::open_run), by the first of several hosts.
@@ -304,7 +347,8 @@ impl Store {
     fn of(folder: &Arc<dyn Folder>, lock: Option<File>) -> Self {
         let (folder, referred) = (Arc::clone(folder), Mutex::default());
         let (run, written, counted) = (OnceLock::new(), AtomicU64::new(0), OnceLock::new());
-        Self { folder, lock, mark: None, proof: None, run, written, referred, counted }
+        let (mark, proof, lacks_referred) = (None, None, AtomicBool::new(false));
+        Self { folder, lock, mark, proof, run, written, referred, lacks_referred, counted }
     }
 
     /// Lets another job use the directory: nothing is written to it any more.
@@ -398,9 +442,10 @@ impl Store {
         folder.look_at(name).map_err(failed)
     }
 
-    /// Whether there is certainly no checkpoint with this number.
+    /// Whether there is certainly no checkpoint with this number, and will be none: a request to a store may act later.
     pub(crate) fn lacks(&self, number: u64) -> bool {
-        matches!(Self::look_at(&*self.folder, &Self::name_of(number)), Ok(None))
+        self.lock.is_some()
+            && matches!(Self::look_at(&*self.folder, &Self::name_of(number)), Ok(None))
     }
 
     /// How long ago a checkpoint was written, if that is known; `None` if there is none with this number.
@@ -412,6 +457,13 @@ impl Store {
     /// Whether there are files in a folder to which checkpoints may refer.
     pub(super) fn has_others(folder: &dyn Folder) -> Result<bool> {
         Ok(names(folder)?.iter().any(|name| is_part(name) || is_spilled(name)))
+    }
+
+    /// Whether there are checkpoints in a folder, or files of some.
+    pub(super) fn has_any(folder: &dyn Folder) -> Result<bool> {
+        Ok(names(folder)?
+            .iter()
+            .any(|name| name.starts_with(PREFIX) || is_part(name) || is_spilled(name)))
     }
 
     /// The bytes of a checkpoint's parts, and of the files of spilled records to which it refers.
@@ -428,7 +480,10 @@ impl Store {
         removed.map_err(|cause| Error::io(&self.path(number), "remove the checkpoint", cause))?;
         let mut referred = lock(&self.referred);
         let Some(Referred { parts, spilled }) = referred.remove(&number) else { return Ok(()) };
-        let is_needed = |name: &String| referred.values().any(|other| other.spilled.contains(name));
+        let lacks_some = self.lacks_referred.load(Ordering::Relaxed);
+        let is_needed = |name: &String| {
+            lacks_some || referred.values().any(|other| other.spilled.contains(name))
+        };
         let unneeded: Vec<_> = spilled.iter().filter(|name| !is_needed(name)).collect();
         self.folder.remove_all(&mut unneeded.into_iter().map(String::as_str));
         drop(referred);
@@ -447,22 +502,22 @@ impl Store {
     ///
     /// If there are some and none is complete, the error of the newest; and if the system refuses to read one.
     pub(crate) fn newest(&self) -> Result<Option<Stored>> {
-        self.find().map(|(found, _)| found)
+        self.find().map(|found| found.stored)
     }
 
-    /// As [`newest`](Self::newest), with those that are newer and cannot be read.
-    fn find(&self) -> Result<(Option<Stored>, Vec<u64>)> {
+    fn find(&self) -> Result<Newest> {
         let mut skipped = Vec::new();
         let mut unreadable = Vec::new();
-        for number in Self::numbers(&*self.folder)?.into_iter().rev() {
+        let mut begun = Self::numbers(&*self.folder)?;
+        while let Some(number) = begun.last().copied() {
             match self.read(number) {
                 Ok((snapshot, parts)) => {
                     let own = Self::look_at(&*self.folder, &Self::name_of(number))?;
                     let (own, _) = own.unwrap_or_default();
                     let bytes = own + Self::bytes_of(&*self.folder, &snapshot, &parts);
                     let age = self.age(number).flatten();
-                    let found = Stored { number, snapshot, bytes, age, skipped };
-                    return Ok((Some(found), unreadable));
+                    let stored = Some(Stored { number, snapshot, bytes, age, skipped });
+                    return Ok(Newest { stored, begun, unreadable });
                 }
                 // It may be sound, or is one of another version.
                 Err(error) if error.kind() == ErrorKind::Plan => {
@@ -478,6 +533,7 @@ impl Store {
                     skipped.push(error);
                 }
             }
+            begun.pop();
         }
         match skipped.into_iter().next() {
             Some(error) => {
@@ -491,7 +547,7 @@ impl Store {
                 let error = Error::new(ErrorKind::Input, what);
                 Err(newest.into_iter().fold(error, Error::at))
             }
-            None => Ok((None, unreadable)),
+            None => Ok(Newest { stored: None, begun, unreadable }),
         }
     }
 
@@ -687,7 +743,7 @@ impl Store {
 
     /// Removes all checkpoints up to a number but the newest of those that count, unless another run has begun, which needs them.
     fn keep(&self, newest: usize, last: u64) -> Result<()> {
-        let counted = self.counted.get().copied().unwrap_or(Counted::ALL);
+        let counted = self.counted.get().unwrap_or(&Counted::All);
         let mut numbers = Self::all_numbers(&names(&*self.folder)?);
         numbers.retain(|number| *number <= last);
         let count = numbers.iter().rev().filter(|number| counted.has(**number));
@@ -717,16 +773,23 @@ impl Store {
         // They are of this run then, and of those before it: a later one may be about to refer to its own.
         let mut may_remove = self.may_publish().is_ok();
         let mut referred = BTreeMap::new();
-        for number in Self::numbers(folder)? {
+        // Another host than the first does not know what counts.
+        let numbers = match self.is_first() {
+            true => Self::numbers(folder)?,
+            false => Self::all_numbers(&names(folder)?),
+        };
+        for number in numbers {
             match read_part(folder, &Self::name_of(number)) {
                 Ok((snapshot, parts, _)) => {
                     drop(referred.insert(number, Referred::by(&snapshot, parts)));
                 }
                 // It may be a sound one of another version, and it is not known what it refers to.
-                Err(error) if matches!(error.kind(), ErrorKind::Input | ErrorKind::Plan) => {
+                Err(error) => {
                     may_remove = false;
+                    // One that is damaged is begun with by nobody.
+                    let is_damaged = error.kind() == ErrorKind::Input;
+                    self.lacks_referred.fetch_or(!is_damaged, Ordering::Relaxed);
                 }
-                Err(error) => return Err(error),
             }
         }
         let needed: BTreeSet<&str> = referred.values().flat_map(Referred::names).collect();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// What failures say.
 pub(crate) const INJECTED: &str = "a failure of the storage that this test has drawn";
-/// The longest delay, in steps.
+/// The longest delay, in steps, but for a few.
 const LONGEST: u64 = 60;
 
 /// A folder around another one.
@@ -78,7 +78,8 @@ impl Faulty {
         let fails = fails < self.rate && drawn.failures > 0;
         drawn.failures -= u64::from(fails);
         drop(drawn);
-        (self.delay)(if waits < 8 { 1 + steps % LONGEST } else { 0 });
+        let long = if steps < 16 { 8 } else { 1 };
+        (self.delay)(if waits < 8 { long * (1 + steps % LONGEST) } else { 0 });
         match (fails, how % 3) {
             (false, _) => Fate::Done,
             (true, 0) => Fate::Refused,

@@ -227,7 +227,7 @@ fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
         }
         assert!(Store::open_first(folder).unwrap().begin().unwrap().is_none());
         assert!(there().is_empty(), "no checkpoint refers to them");
-        let store = Store::open_first(folder).unwrap();
+        let store = begun(folder).0;
         for name in [&a, &b, &c, &d] {
             folder.replace(name, &[0; 10]);
         }
@@ -375,6 +375,72 @@ fn a_checkpoint_that_is_named_when_another_run_has_begun_does_not_count() {
 }
 
 #[test]
+fn a_late_checkpoint_does_not_count_beside_those_that_the_next_run_has_found() {
+    // The later run has a number above it, and dies; a third one finds both.
+    let (folder, written) = written_late(|folder| {
+        let later = begun(folder).0;
+        later.write(later.number_after(0) + 1, &snapshot(4), Vec::new()).unwrap();
+    });
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::Config);
+    assert_eq!(late_names(&folder), 1);
+    let third = Store::open_first(&folder).unwrap();
+    let newest = third.begin().unwrap().unwrap().number;
+    assert_eq!(
+        Store::numbers(&*folder).unwrap().len(),
+        2,
+        "one is there in case the other is damaged"
+    );
+    assert_eq!(late_names(&folder), 0);
+    // If it cannot be read, that of the first run which the second has begun with is next.
+    folder.replace(&Store::name_of(newest), b"");
+    assert_eq!(begun(&folder).1, Some(with_part(1)));
+}
+
+#[test]
+fn a_copy_has_a_number_of_its_own_run() {
+    let [from, to]: [Arc<dyn Folder>; 2] = [0; 2].map(|_| Arc::new(Memory::default()) as _);
+    let source = Store::join(&from);
+    let number = 7_000_000_003;
+    source.write(number, &snapshot(1), Vec::new()).unwrap();
+    from.replace("run-0000000007-begun", b"token");
+    let copied = CheckpointDir::of(&from).copy_to(number, || Ok(Arc::clone(&to))).unwrap();
+    assert_eq!(copied.number, 1_000_000_001);
+    let (job, found) = begun(&to);
+    assert_eq!((found, job.number_after(copied.number)), (Some(snapshot(1)), 2_000_000_000));
+}
+
+#[test]
+fn all_of_a_folder_can_be_removed_also_what_does_not_count() {
+    of_each_kind(|folder| {
+        let store = begun(folder).0;
+        let first = store.number_after(0) + 1;
+        (first..first + 3)
+            .for_each(|number| store.write(number, &snapshot(1), Vec::new()).unwrap());
+        drop(store);
+        folder.replace("run-0000000009-begun", b"token");
+        folder.replace("spilled-a-0.records", b"a");
+        let checkpoints = CheckpointDir::of(folder);
+        assert!(checkpoints.list().unwrap().is_empty() && !checkpoints.is_empty().unwrap());
+        assert_eq!(checkpoints.remove_all().unwrap(), 2);
+        assert!(checkpoints.is_empty().unwrap());
+        assert!(begun(folder).1.is_none());
+    });
+}
+
+#[test]
+fn what_is_no_mark_says_nothing() {
+    let memory: Arc<dyn Folder> = Arc::new(Memory::default());
+    memory.replace("run-3-begun", b"token 1");
+    memory.replace("run-+000000003-ended", b"token");
+    memory.replace(&Store::name_of(1), b"");
+    assert_eq!(Store::numbers(&*memory).unwrap(), [1]);
+    memory.replace("run-0000000003-begun", b"token x");
+    assert_eq!(Store::numbers(&*memory).unwrap_err().kind(), ErrorKind::Input);
+    memory.replace(&format!("run-{}", u64::MAX), b"");
+    assert_eq!(Store::open_run(&memory).err().unwrap().kind(), ErrorKind::Input);
+}
+
+#[test]
 fn a_checkpoint_that_is_named_before_another_run_has_read_what_there_is_counts() {
     let (folder, written) = written_late(|folder| {
         // It is killed then.
@@ -412,7 +478,7 @@ fn a_checkpoint_that_is_named_when_a_tool_has_changed_what_there_is_does_not_cou
 #[test]
 fn a_directory_may_be_a_copy_of_what_was_in_an_object_store() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = make(dir.path(), dir.path()).unwrap();
+    let folder = make(&dir.path().join("job"), dir.path()).unwrap();
     let (first, later) = (1_000_000_001, 3_000_000_000_u64);
     folder.replace("run-0000000003-begun", format!("token {first}").as_bytes());
     let writer = Store::join(&folder);
@@ -427,6 +493,13 @@ fn a_directory_may_be_a_copy_of_what_was_in_an_object_store() {
     let found = again.begin().unwrap().unwrap();
     assert_eq!(found.snapshot, snapshot(3));
     assert!(found.number < later, "in a directory, numbers just go on");
+
+    // Also of one in which a job has ended, where a checkpoint is copied to.
+    let ended = make(&dir.path().join("ended"), dir.path()).unwrap();
+    ended.replace("run-0000000003-ended", b"token");
+    let copied = CheckpointDir::of(&folder).copy_to(found.number, || Ok(Arc::clone(&ended)));
+    assert_eq!(copied.unwrap().number, found.number);
+    assert_eq!(Store::open_run(&ended).unwrap().begin().unwrap().unwrap().number, found.number);
 }
 
 #[test]
