@@ -1,5 +1,6 @@
 //! Jobs that hold more than memory has room for, interrupted and restored with what they have on disk.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant};
 use thalweg::check::check;
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::{EventTimeWindow, Pane};
+use thalweg::time::Timestamp;
 use thalweg::{Chain, Environment, Output, Stream};
 
 const RECORDS: u64 = 60_000;
@@ -31,17 +35,22 @@ struct Run {
     pause: Duration,
 }
 
-/// The numbers of all records, dealt out to the tasks.
-fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64> + use<>> {
-    let Run { seen, pause } = run.clone();
-    let dealt = |task: usize, tasks: usize| (task as u64..RECORDS).step_by(tasks);
-    env.parallel_iter(dealt).inspect(move |_| {
-        let seen = seen.fetch_add(1, Ordering::Relaxed);
+impl Run {
+    /// Called with each record.
+    fn see(&self) {
+        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
         if seen.is_multiple_of(256) {
             // Longer when much was read: by then there must be checkpoints, however slow the machine is.
-            std::thread::sleep(if seen < RECORDS / 2 { pause } else { pause * 8 });
+            std::thread::sleep(if seen < RECORDS / 2 { self.pause } else { self.pause * 8 });
         }
-    })
+    }
+}
+
+/// The numbers of all records, dealt out to the tasks.
+fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64> + use<>> {
+    let run = run.clone();
+    let dealt = |task: usize, tasks: usize| (task as u64..RECORDS).step_by(tasks);
+    env.parallel_iter(dealt).inspect(move |_| run.see())
 }
 
 /// An environment whose checkpoints and spill files are in this folder.
@@ -175,6 +184,50 @@ fn counts(env: &Environment, run: &Run) -> Output<Vec<(u64, u64)>> {
 #[test]
 fn counts_are_restored() {
     restored(counts, (0..MANY).map(|key| (key, RECORDS / MANY)));
+}
+
+/// Windows of this many records, of which each is in so many, on the numbers of records as time.
+fn windows<const SIZE: u64, const OVERLAP: u64>(
+    env: &Environment,
+    run: &Run,
+) -> Output<Vec<(u64, u64, u64)>> {
+    let micros = |n: u64| Duration::from_micros(n);
+    let at = |n: &u64| Timestamp::from_micros(n.cast_signed());
+    // Tasks take parts of a range in any order.
+    let (run, disorder) = (run.clone(), Watermarks::bounded_disorder(micros(RECORDS)));
+    let timed = env.range(0..RECORDS).inspect(move |_| run.see()).assign_timestamps(at, disorder);
+    let windows = EventTimeWindow::sliding(micros(SIZE), micros(SIZE / OVERLAP));
+    let greatest = timed.group_by(|n| format!("{:0150}", n % MANY)).window(windows);
+    let greatest = greatest.aggregate(|a| (a.count(), a.max(|n: &u64| *n)));
+    let start = |pane: &Pane<(u64, u64)>| pane.start.as_micros().cast_unsigned();
+    greatest.unkey().map(move |(_, pane)| (start(&pane), pane.value.0, pane.value.1)).collect()
+}
+
+/// The start, the number and the greatest of the records of each key in each window.
+fn of_windows(size: u64, overlap: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    let slide = (size / overlap).cast_signed();
+    let first = 1 - overlap.cast_signed();
+    let windows = (first..=(RECORDS.cast_signed() - 1) / slide).map(move |window| window * slide);
+    windows.flat_map(move |start| {
+        let within =
+            start.max(0).cast_unsigned()..RECORDS.min((start + size.cast_signed()).cast_unsigned());
+        let mut of_key = BTreeMap::<u64, (u64, u64)>::new();
+        for n in within {
+            let (count, greatest) = of_key.entry(n % MANY).or_default();
+            (*count, *greatest) = (*count + 1, n);
+        }
+        of_key.into_values().map(move |(count, greatest)| (start.cast_unsigned(), count, greatest))
+    })
+}
+
+#[test]
+fn windows_are_restored() {
+    restored(windows::<50_000, 1>, of_windows(50_000, 1));
+}
+
+#[test]
+fn windows_that_overlap_are_restored() {
+    restored(windows::<45_000, 3>, of_windows(45_000, 3));
 }
 
 #[test]

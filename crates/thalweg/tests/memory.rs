@@ -211,20 +211,42 @@ fn state_that_cannot_spill_is_refused_by_name() {
 }
 
 #[test]
-fn windows_are_refused_by_name() {
+fn windows_go_to_disk() {
     let long = Duration::from_secs(RECORDS);
-    run("tumbling windows", Must::Refuse("window ("), 0, |env| {
+    run("tumbling windows", Must::Spill, ALL, |env| {
         let by = timed(env).group_by(|n| text(*n)[LONG - 3..].to_owned());
         let lists = by.window(EventTimeWindow::tumbling(long)).fold_assoc(
             Vec::new(),
             |all: &mut Vec<String>, n| all.push(text(n)),
             |all, more| all.extend(more),
         );
-        sum(lists.unkey().map(|_| 1))
+        sum(lists.unkey().map(|(_, pane)| bytes(&pane.value)))
     });
-    run("sliding windows", Must::Refuse("window ("), 0, |env| {
-        let windows = EventTimeWindow::sliding(long, long / 100);
+    // All but the records of the first and the last part of three are in three windows.
+    run("sliding windows", Must::Spill, 3 * ALL, |env| {
+        let windows = EventTimeWindow::sliding(long, long / 3);
         let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        let lists = by.window(windows).aggregate(|a| a.to_vec());
+        sum(lists.unkey().map(|(_, pane)| bytes(&pane.value)))
+    });
+    run("windows whose sums are subtracted", Must::Spill, 3 * RECORDS, |env| {
+        let windows = EventTimeWindow::sliding(long, long / 3);
+        let counts = timed(env).map(text).group_by(|text| text.clone()).window(windows).count();
+        sum(counts.unkey().map(|(_, pane)| pane.value))
+    });
+}
+
+#[test]
+fn windows_are_refused_by_name() {
+    let long = Duration::from_secs(RECORDS);
+    run("late results", Must::Refuse("window ("), 0, |env| {
+        let windows = EventTimeWindow::tumbling(long).allowed_lateness(long);
+        let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        sum(by.window(windows).aggregate(|a| a.to_vec()).unkey().map(|_| 1))
+    });
+    run("a window of one key", Must::Refuse("window ("), 0, |env| {
+        let by = timed(env).map(text).group_by(|_| ());
+        let windows = EventTimeWindow::tumbling(long);
         sum(by.window(windows).aggregate(|a| a.to_vec()).unkey().map(|_| 1))
     });
     run("sessions", Must::Refuse("window ("), 0, |env| {

@@ -87,6 +87,9 @@ pub trait Key: Portable + Debug {
     /// Copies a borrowed key into its owned value.
     #[doc(hidden)]
     fn own(&self) -> <Self as Portable>::Owned;
+    /// The key that this owned value is of.
+    #[doc(hidden)]
+    fn lent(owned: &<Self as Portable>::Owned) -> &Self;
     /// Converts the key into its owned value, which may be the key itself.
     #[doc(hidden)]
     fn into_owned(self) -> <Self as Portable>::Owned
@@ -170,6 +173,10 @@ impl<T: Data + Eq + Clone + Debug> Key for T {
     #[inline]
     fn own(&self) -> <T as Portable>::Owned {
         self.clone()
+    }
+    #[inline(always)]
+    fn lent(owned: &T) -> &T {
+        owned
     }
     #[inline(always)]
     fn into_owned(self) -> T {
@@ -365,6 +372,10 @@ macro_rules! packed_key {
             #[inline]
             fn own(&self) -> <Self as Portable>::Owned {
                 self.into()
+            }
+            #[inline(always)]
+            fn lent(owned: &<Self as Portable>::Owned) -> &Self {
+                owned
             }
             fn arena_bytes(arena: &KeyArena) -> usize {
                 arena.0.capacity()

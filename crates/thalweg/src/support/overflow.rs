@@ -26,8 +26,10 @@ use std::collections::VecDeque;
 
 /// The binary logarithm of the number of parts that records are split into when the table is full.
 const PARTS_BITS: u32 = 4;
+/// The number of parts.
+pub(crate) const PARTS: usize = 1 << PARTS_BITS;
 /// Bytes that a table may always occupy, so that every part gets smaller each time it is split.
-const ALWAYS: usize = 64 << 10;
+pub(crate) const ALWAYS: usize = 64 << 10;
 /// How often a part with a single key, or with several, may be split before eviction is given up.
 const EVICTED: [u32; 2] = [2, 11];
 /// A single state that is larger than one part in this many of the budget is not evicted, since it is in memory twice
@@ -74,8 +76,9 @@ pub(crate) struct PartReader<S: Wire + ?Sized, E: Data> {
 pub(crate) struct FilesReader<I: Wire + ?Sized>(VecDeque<ShareReader<I>>);
 
 impl<I: Wire + ?Sized> FilesReader<I> {
-    fn of(files: &[SpillShare<I>]) -> Self {
-        Self(files.iter().map(SpillShare::read).collect())
+    /// Reads these files.
+    pub(crate) fn of<'a>(files: impl IntoIterator<Item = &'a SpillShare<I>>) -> Self {
+        Self(files.into_iter().map(SpillShare::read).collect())
     }
 
     /// Passes the next record to `see`; `None` after the last. `hash` is that of a record's key.
@@ -105,17 +108,45 @@ struct Note {
     has_states: bool,
 }
 
+/// Whether a state that owns so many bytes on the heap is too large to be moved to disk.
+pub(crate) fn is_too_large(reservation: &Reservation, heap: usize) -> bool {
+    heap > reservation.pool().limit() / LARGE
+}
+
+/// The error that is raised when the states of so many keys are too large.
+pub(crate) fn too_large(reservation: &Reservation, keys: usize) -> Error {
+    reservation.refused(format!(
+        "the states of {keys} keys, one or as many as share all bits of their hash, are more than the memory \
+         budget of {} bytes has room for; a state that does not grow with its values (as of a count, or of \
+         `top` in place of a list), or finer keys, need less",
+        reservation.pool().limit(),
+    ))
+}
+
+/// The part of a key with this hash, where parts have been split so often.
+pub(crate) fn part_of(hash: u64, depth: u32) -> usize {
+    // Routing has used the top bits, and the table uses the lowest; each depth uses its own.
+    let shift = 44 - PARTS_BITS * (depth % 6);
+    (hash >> shift) as usize & (PARTS - 1)
+}
+
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// The overflow of the operator with this number. Where `ends` is false, the input has no end after which parts
     /// on disk could be processed, and nothing may be written.
     pub(crate) fn new(cx: &TaskContext<'_>, op: usize, ends: bool) -> Self {
+        let reservation = if ends { cx.spillable(op) } else { cx.fixed(op) };
+        Self { depth: 0, ..Self::of_part(reservation, cx.spill.clone()) }
+    }
+
+    /// That of a part which was split once, by [`part_of`], and is now processed.
+    pub(crate) fn of_part(reservation: Reservation, spill: SpillDir) -> Self {
         Self {
-            reservation: if ends { cx.spillable(op) } else { cx.fixed(op) },
+            reservation,
             frozen: false,
-            spill: cx.spill.clone(),
+            spill,
             parts: Vec::new(),
             restored: Vec::new(),
-            depth: 0,
+            depth: 1,
             on_disk: Vec::new(),
             bytes: 0,
         }
@@ -163,7 +194,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         let Note { part, has_states } = file.note()?;
         if self.restored.is_empty() {
             let none = || HashPart { states: Vec::new(), records: Vec::new() };
-            self.restored.resize_with(1 << PARTS_BITS, none);
+            self.restored.resize_with(PARTS, none);
         }
         let Some(part) = usize::try_from(part).ok().and_then(|part| self.restored.get_mut(part))
         else {
@@ -181,6 +212,11 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// The memory budget that the table shares, in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.reservation.pool().limit()
+    }
+
+    /// The error that is raised when eviction of a table with this many keys [is hopeless](Self::is_hopeless).
+    pub(crate) fn too_large(&self, keys: usize) -> Error {
+        too_large(&self.reservation, keys)
     }
 
     /// The error that is raised when there is no room.
@@ -231,7 +267,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     pub(crate) fn is_hopeless(&self, keys: usize, heap: usize) -> bool {
         let [one, any] = EVICTED;
         match keys {
-            0 | 1 => self.depth >= one || heap > self.limit() / LARGE,
+            0 | 1 => self.depth >= one || is_too_large(&self.reservation, heap),
             _ => self.depth >= any,
         }
     }
@@ -256,19 +292,16 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     fn part(&mut self, hash: u64) -> &mut HashPart<SpillWriter<E>, SpillWriter<S>> {
         if self.parts.is_empty() {
             let part = |_| HashPart { states: self.spill.writer(), records: self.spill.writer() };
-            self.parts = (0..1 << PARTS_BITS).map(part).collect();
+            self.parts = (0..PARTS).map(part).collect();
         }
-        // Routing has used the top bits, and the table uses the lowest; each depth uses its own.
-        let shift = 44 - PARTS_BITS * (self.depth % 6);
-        let part = (hash >> shift) as usize & ((1 << PARTS_BITS) - 1);
-        &mut self.parts[part]
+        &mut self.parts[part_of(hash, self.depth)]
     }
 
     /// The input, or the part being processed, has ended: completes what was written meanwhile.
     pub(crate) fn set_aside(&mut self) -> Result<()> {
         let depth = self.depth + 1;
         let (mut restored, mut written) = (self.restored.drain(..), self.parts.drain(..));
-        for _ in 0..1 << PARTS_BITS {
+        for _ in 0..PARTS {
             let mut part = restored.next().unwrap_or_default();
             if let Some(HashPart { states, records }) = written.next() {
                 let (states, records) = (states.finish()?, records.finish()?);

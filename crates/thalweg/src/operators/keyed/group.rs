@@ -379,14 +379,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     #[inline(never)]
     fn evict(&mut self) {
         if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
-            let what = format!(
-                "the states of {} keys, one or as many as share all bits of their hash, are more than the memory \
-                 budget of {} bytes has room for; a state that does not grow with its values (as of a count, or of \
-                 `top` in place of a list), or finer keys, need less",
-                self.table.len(),
-                self.overflow.limit(),
-            );
-            return self.op.fail(self.overflow.refused(what));
+            return self.op.fail(self.overflow.too_large(self.table.len()));
         }
         let table = self.take_table();
         if let Err(error) = evict(table, &mut self.overflow) {

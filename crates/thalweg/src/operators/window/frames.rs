@@ -78,7 +78,12 @@ impl Frames {
 
     /// Whether a window is one slice, so that there is nothing to combine.
     pub(super) fn is_one_slice(&self) -> bool {
-        self.whole + self.rest.signum() == 1
+        self.overlap() == 1
+    }
+
+    /// The most windows that a record is in.
+    pub(super) fn overlap(&self) -> i64 {
+        self.whole + self.rest.signum()
     }
 
     /// The slice of a timestamp.

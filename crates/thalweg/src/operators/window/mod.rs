@@ -15,7 +15,7 @@
 //! The table of a slice aggregates records in the order of arrival until the watermark has passed the slice's
 //! end. The aggregates then enter the state that the windows share, and the slice is dropped after the last of
 //! its windows has emitted its result. A record therefore costs one look-up, however many windows it is in, and
-//! memory is that of the open slices and their keys.
+//! memory is that of the open slices and their keys. What has no room there goes to disk: see `firing/on_disk.rs`.
 //!
 //! Windows with early results use the same tables: see `firing/early.rs` and [`Early`].
 //!

@@ -92,6 +92,18 @@ impl<S: Clone> Rolling<S> {
         }
     }
 
+    /// Passes the slices on of which it consists, if they can be told apart: each with its state, or the state of it and some
+    /// later ones, which counts where the slice before it does not.
+    pub(super) fn into_slices(self, mut each: impl FnMut(SliceId, Option<SliceId>, S)) {
+        let Self::Stacks(Stacks { front, back, .. }) = self else { return };
+        let mut before = None;
+        // The earliest is the last, and counts for windows that begin with it or before.
+        for (slice, state) in front.into_iter().rev() {
+            each(slice, before.replace(slice), state);
+        }
+        back.into_iter().for_each(|(slice, state)| each(slice, None, state));
+    }
+
     /// The aggregate of the slices from `first` on; `None` if there are none.
     pub(super) fn total(&mut self, first: SliceId, combine: &impl Fn(&mut S, S)) -> Option<S> {
         match self {

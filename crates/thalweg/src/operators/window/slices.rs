@@ -106,6 +106,15 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         Some((slice, table?))
     }
 
+    /// Passes all tables on, in the order of their slices, and leaves empty ones in their places.
+    pub(super) fn take_all(&mut self, mut each: impl FnMut(I, GroupTable<K, S>)) {
+        for (slice, table) in &mut self.tables {
+            if let Some(table) = table {
+                each(*slice, std::mem::take(table));
+            }
+        }
+    }
+
     /// Keeps a table without keys for reuse.
     pub(super) fn give_back(&mut self, table: GroupTable<K, S>) {
         if self.spare.len() < SPARES {

@@ -8,6 +8,7 @@ use crate::time::Timestamp;
 use crate::{Chain, Environment, ErrorKind, KeyedStream, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -150,6 +151,29 @@ proptest! {
             .seeds(2)
             .equals(shape.expected(&all, |values| values.len() as u64));
     }
+}
+
+/// Tests of windows, where there is no memory for them every now and then.
+#[test]
+fn windows_on_disk_are_the_same() {
+    let tests = [
+        "every_window_has_its_records",
+        "windows_of_windows",
+        "late_records_are_counted",
+        "windows_at_the_ends_of_time",
+        "a_record_at_the_end_of_time_is_in_so_many_windows",
+        "windows_at_the_end_of_time_begin_anew_in_each_round",
+    ];
+    let names = tests.map(|test| format!("{}::{test}", module_path!().split_once("::").unwrap().1));
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .env("THALWEG_FAULT", "HasNoRoom")
+        .arg("--exact")
+        .args(&names)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains(&format!("{} passed", tests.len())), "{said}");
 }
 
 /// One window after the other, on the results of the first.
@@ -331,15 +355,23 @@ fn many_slides_to_a_window() {
 }
 
 #[test]
-fn more_keys_than_memory_are_refused_by_name() {
-    let env = Environment::with_config(Config { memory: 200_000, ..Config::default() });
-    let keys = env
-        .range(0..1_000_000)
-        .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous())
-        .group_by(|n| *n)
-        .window(EventTimeWindow::tumbling(Duration::from_secs(10)));
-    keys.count().unkey().for_each(drop);
-    let error = env.run().unwrap_err();
+fn more_keys_than_memory_go_to_disk() {
+    let keys = 1_000_000;
+    let counts = |lateness: Duration| {
+        let env = Environment::with_config(Config { memory: 200_000, ..Config::default() });
+        let windows = EventTimeWindow::tumbling(Duration::from_secs(10)).allowed_lateness(lateness);
+        let numbers = env
+            .range(0..keys)
+            .assign_timestamps(|n| Timestamp::from_micros(*n as i64), Watermarks::monotonous())
+            .group_by(|n| *n);
+        let counts = numbers.window(windows).count().unkey().map(|(_, pane)| pane.value);
+        let sum = counts.sum(|count| *count).collect::<Vec<u64>>();
+        env.start().unwrap().wait().map(|stats| (sum.take().unwrap(), stats))
+    };
+    let (sum, stats) = counts(Duration::ZERO).unwrap();
+    assert_eq!(sum, [keys]);
+    assert!(stats.operators.iter().any(|op| op.spilled_bytes > 0));
+    let error = counts(micros(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);
     assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
 }

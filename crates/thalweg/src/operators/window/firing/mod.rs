@@ -12,11 +12,14 @@
 //! emitted its result waits until the end of the batch. It is then added to the slice that was kept, and the
 //! windows that have changed are emitted again for the keys that have changed.
 //!
+//! Where there is no memory for the slices, they are written to disk, and windows are emitted from there (see `on_disk`).
+//!
 //! With early results (see `early`), windows that have not ended are emitted too: with the record that makes
 //! them due, or between batches after a tick. A stage without early results does no work for them.
 
 mod early;
 mod feed;
+mod on_disk;
 mod open;
 mod saved;
 
@@ -143,7 +146,8 @@ where
         let Self { windows, early, phase, emitted, next, .. } = self;
         let following = match phase {
             Phase::Taking => None,
-            Phase::Whole(window, table) => {
+            Phase::Merging(window, merging) => windows.merge(*window, merging),
+            Phase::Whole(window, table, rest) => {
                 let Windows { op, feed, frames, kept, weighed, .. } = windows;
                 let ((start, end), time) =
                     (frames.window(*window), T::from(frames.last_of(*window)));
@@ -170,7 +174,11 @@ where
                     *emitted += 1;
                     next.push((key, Pane::on_time(start, end, value)), time);
                 }
-                (!left).then_some(Phase::Taking)
+                let rest = if left { None } else { Some(rest.take()) };
+                rest.map(|rest| match rest {
+                    Some(rest) => Phase::Merging(*window, rest),
+                    None => Phase::Taking,
+                })
             }
             Phase::Entering(window, slice, table) => {
                 let more = windows.enter_some(*slice, table);
@@ -248,12 +256,14 @@ where
             Phase::Leaving(window) => (!windows.leave_some(*window)).then_some(Phase::Taking),
         };
         if let Some(following) = following {
+            // Tables of what is on disk are not kept for reuse: the next one is to have their room.
+            let is_on_disk = matches!(following, Phase::Merging(..));
             let done = std::mem::replace(&mut self.phase, following);
             let done = match done {
                 Phase::Early(keys) => return self.early.end(keys),
                 done => done,
             };
-            if let Some(table) = done.into_table() {
+            if let Some(table) = done.into_table().filter(|_| !is_on_disk) {
                 self.windows.coming.give_back(table);
             }
         }
@@ -348,7 +358,7 @@ where
                 self.until = None;
             }
             self.held = None;
-            self.saved.save(event, &self.windows, &self.early);
+            self.saved.save(event, &mut self.windows, &self.early);
             self.next.event(event);
         }
     }
@@ -377,6 +387,7 @@ where
         report.emitted(op, self.emitted);
         report.keys(op, self.windows.live.max(self.windows.coming.keys()) as u64);
         report.late(op, self.windows.late, self.windows.late);
+        report.spilled(op, self.windows.spilled());
         report.open_until(
             op,
             self.windows

@@ -1,9 +1,11 @@
 //! The window state of a task: open slices, rolling aggregates, and slices kept for later updates.
 
 use super::feed::Feed;
+use super::on_disk::{Merging, OnDisk, Step};
 use crate::data::{Batch, Data, Key, Record};
 use crate::error::{Error, ErrorKind};
 use crate::exchange::PartialBatch;
+use crate::fault::{Fault, is_planted};
 use crate::flow::{CHUNK, Event, Op, guard, guard_key};
 use crate::memory::Reservation;
 use crate::operators::window::frames::{Frames, SliceId, WindowId};
@@ -11,15 +13,21 @@ use crate::operators::window::rolling::Rolling;
 use crate::operators::window::slices::Slices;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate};
+use crate::support::overflow::{ALWAYS, is_too_large, too_large};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::mem::needs_drop;
 
-pub(super) enum Phase<K: Key + ?Sized, S> {
+/// Windows of which more overlap stay in memory: what is on disk is read as often.
+const OVERLAP: i64 = 32;
+
+pub(super) enum Phase<K: Key + ?Sized, S: Data> {
     /// Records are added.
     Taking,
-    /// A window of one slice is being emitted.
-    Whole(WindowId, Drain<K, S>),
+    /// A window of one slice is being emitted, or some keys of one that is on disk, and what follows of it.
+    Whole(WindowId, Drain<K, S>, Option<Box<Merging<K, S>>>),
+    /// A window that is on disk is being read.
+    Merging(WindowId, Box<Merging<K, S>>),
     /// A slice is entering the rolling aggregates.
     Entering(WindowId, SliceId, Drain<K, S>),
     /// The rolling aggregates are being emitted.
@@ -34,14 +42,14 @@ pub(super) enum Phase<K: Key + ?Sized, S> {
     Early(Drain<K, Vec<SliceId>>),
 }
 
-impl<K: Key + ?Sized, S> Phase<K, S> {
+impl<K: Key + ?Sized, S: Data> Phase<K, S> {
     /// The table that was emitted or has entered.
     pub(super) fn into_table(self) -> Option<GroupTable<K, S>> {
         match self {
-            Self::Whole(_, table) | Self::Entering(_, _, table) | Self::Joining(_, table) => {
+            Self::Whole(_, table, _) | Self::Entering(_, _, table) | Self::Joining(_, table) => {
                 Some(table.into_table())
             }
-            Self::Taking | Self::Giving(..) | Self::Leaving(_) => None,
+            Self::Taking | Self::Giving(..) | Self::Leaving(_) | Self::Merging(..) => None,
             Self::Again(..) | Self::Early(_) => None,
         }
     }
@@ -68,6 +76,8 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     pub(super) entered_until: Option<SliceId>,
     /// The last window that accepts no more records.
     pub(super) over: Option<WindowId>,
+    /// Slices for which there is no memory; `None` where they must stay there.
+    pub(super) on_disk: Option<OnDisk<F::Key, F::State>>,
     /// Slices of emitted windows that still accept records.
     pub(super) kept: Slices<F::Key, F::State>,
     /// Updates of the slices in `kept` since the last batch.
@@ -114,8 +124,15 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Creates empty windows. `early` says whether there are early results; if so, slices that several windows
     /// share must be kept.
     pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames, early: bool) -> Self {
-        let reservation = cx.fixed(op.id());
+        // What is emitted more than once is looked up by key.
+        let may_spill = !early && !frames.allows_lateness() && frames.overlap() <= OVERLAP;
+        let on_disk = may_spill.then(|| OnDisk::new(cx, &op));
+        let reservation = match on_disk {
+            Some(_) => cx.spillable(op.id()),
+            None => cx.fixed(op.id()),
+        };
         Self {
+            on_disk,
             keeps: frames.allows_lateness() || (early && !frames.is_one_slice()),
             weighed: HeapEstimate::new(),
             rolled: HeapEstimate::new(),
@@ -213,6 +230,14 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Called between two batches, while no window is being emitted: accounts for what states own.
     pub(super) fn account(&mut self) {
+        let lacks_room = || {
+            let is_odd = |count: usize| count % 2 == 1;
+            (self.reservation.is_over_budget() && self.bytes() > ALWAYS)
+                || (is_planted(Fault::HasNoRoom) && is_odd(self.coming.keys() + self.live))
+        };
+        if self.on_disk.is_some() && lacks_room() {
+            self.evict();
+        }
         let states = self.weighed.is_due(|| self.coming.keys());
         let rolled = self.rolled.is_due(|| self.rolling.len());
         if states {
@@ -252,14 +277,18 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             self.weigh();
             self.weigh_rolled();
             let bytes = self.bytes() + grown;
-            if self.reservation.try_resize(bytes) {
+            if self.reservation.try_resize(bytes) || (self.on_disk.is_some() && bytes <= ALWAYS) {
                 return true;
+            }
+            if self.on_disk.is_some() {
+                self.evict();
+                return !self.failed;
             }
             self.failed = true;
             let what = format!(
                 "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
-                 budget of {} bytes has no room, and windows do not go to disk; shorter ones, a smaller state (as of a count, \
-                 in place of a list), or less lateness need less",
+                 budget of {} bytes has no room, and windows with early or late results, or of which more than {OVERLAP} overlap, do \
+                 not go to disk; shorter ones, a smaller state (as of a count, in place of a list), or less lateness need less",
                 self.coming.keys(),
                 self.reservation.pool().limit(),
             );
@@ -268,10 +297,60 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         !self.failed
     }
 
+    /// Writes all slices to disk.
+    #[cold]
+    #[inline(never)]
+    fn evict(&mut self) {
+        let Some(on_disk) = &mut self.on_disk else { return };
+        let keys = self.coming.keys() + self.live;
+        if keys == 1 && is_too_large(&self.reservation, self.weighed.bytes() + self.rolled.bytes())
+        {
+            self.failed = true;
+            return self.op.fail(too_large(&self.reservation, keys));
+        }
+        let fired = self.fired.unwrap_or(WindowId::MIN);
+        let is_over = |slice| self.frames.windows(slice).1 <= fired;
+        let mut written = Ok(());
+        let mut write = |slice, after, key, state| {
+            if !is_over(slice) && written.is_ok() {
+                written = on_disk.write(slice, after, key, state);
+            }
+        };
+        for (slice, mut batch) in self.entered.drain(..) {
+            batch.drain(|part| write(slice, None, F::Key::take(part.key, part.arena), part.state));
+        }
+        let mut rolling = std::mem::take(&mut self.rolling).into_drain();
+        while let Some((key, there)) = rolling.for_next(|key, there| (key.own(), there)) {
+            there.into_slices(|slice, after, state| {
+                write(slice, after, F::Key::lent(&key).own(), state)
+            });
+        }
+        self.coming.take_all(|slice, table| {
+            if written.is_ok() {
+                written = on_disk.write_table(slice, table.into_drain());
+            }
+        });
+        self.coming.drop_spares();
+        if let Err(error) = written.and_then(|()| on_disk.rest()) {
+            self.failed = true;
+            self.op.fail(error);
+        }
+        (self.live, self.entered_bytes) = (0, 0);
+        (self.weighed, self.rolled) = (HeapEstimate::new(), HeapEstimate::new());
+        let _ = self.reservation.try_resize(0);
+    }
+
+    /// The bytes that were written to disk.
+    pub(super) fn spilled(&self) -> u64 {
+        self.on_disk.as_ref().map_or(0, OnDisk::bytes)
+    }
+
     /// The next window that has records, if it is not after `until`.
     pub(super) fn next_window(&self, until: WindowId) -> Option<WindowId> {
         let after = self.fired.map_or(WindowId::MIN, |fired| fired + 1);
-        let coming = self.coming.first().map(|slice| self.frames.windows(slice).0.max(after));
+        let on_disk = self.on_disk.as_ref().and_then(OnDisk::first);
+        let coming = self.coming.first().into_iter().chain(on_disk).min();
+        let coming = coming.map(|slice| self.frames.windows(slice).0.max(after));
         let rolling = (self.live > 0).then_some(after);
         let next = coming.into_iter().chain(rolling).min()?;
         (next <= until).then_some(next)
@@ -279,14 +358,56 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// Starts emitting a window.
     pub(super) fn begin(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
+        let slices = self.frames.slices(window);
+        if self
+            .on_disk
+            .as_ref()
+            .is_some_and(|on_disk| on_disk.first().is_some_and(|slice| slice <= slices.1))
+        {
+            // So that all of it is there, and has room when it is read back.
+            self.evict();
+            if self.failed {
+                return Phase::Taking;
+            }
+            self.fired = Some(window);
+            self.current = None;
+            while self.coming.take_until(slices.1).is_some() {}
+            self.entered_until = Some(slices.1);
+            return Phase::Merging(window, Box::new(Merging::new(slices)));
+        }
         self.fired = Some(window);
         self.current = None;
         if self.frames.is_one_slice() {
-            let (_, slice) = self.frames.slices(window);
-            let table = self.coming.take_until(slice).map(|(_, table)| table);
-            return Phase::Whole(window, table.unwrap_or_default().into_drain());
+            let table = self.coming.take_until(slices.1).map(|(_, table)| table);
+            return Phase::Whole(window, table.unwrap_or_default().into_drain(), None);
         }
         self.enter(window)
+    }
+
+    /// Continues with a window that is on disk; `None` if there is more to be read.
+    pub(super) fn merge(
+        &mut self,
+        window: WindowId,
+        merging: &mut Box<Merging<F::Key, F::State>>,
+    ) -> Option<Phase<F::Key, F::State>> {
+        let Self { op, feed, frames, on_disk, weighed, failed, .. } = self;
+        let on_disk = on_disk.as_mut()?;
+        match merging.go_on(on_disk, (op, feed), weighed) {
+            Ok(Step::Read) => None,
+            Ok(Step::Give(table)) => {
+                let rest = std::mem::replace(merging, Box::new(Merging::new((0, 0))));
+                Some(Phase::Whole(window, table, Some(rest)))
+            }
+            Ok(Step::Over) => {
+                on_disk.forget_where(|slice| frames.windows(slice).1 <= window);
+                Some(Phase::Taking)
+            }
+            Err(error) => {
+                *failed = true;
+                op.fail(error);
+                Some(Phase::Taking)
+            }
+        }
     }
 
     /// Continues with the next slice that enters, or with emitting the window.

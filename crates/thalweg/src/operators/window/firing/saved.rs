@@ -3,7 +3,7 @@
 use super::early::{Earlies, Had};
 use super::feed::Feed;
 use super::open::Windows;
-use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
+use crate::checkpoint::{OTHER_TASKS, Redistribution, Saving, StateHandle};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::PartialBatch;
@@ -104,7 +104,7 @@ impl SavedWindows {
             .map_err(|error| error.in_operator(&*windows.op.name()))?;
         (windows.fired, windows.over) = (reached.fired, reached.over);
         windows.entered_until = reached.entered;
-        let Windows { weighed, coming, kept, rolling, rolled, live, updates, .. } = windows;
+        let Windows { weighed, coming, kept, .. } = windows;
         for (handle, slices) in [(&self.coming, coming), (&self.kept, kept)] {
             restore_keys(handle, |hash, key: &F::Key, (slice, state): (SliceId, F::State)| {
                 weighed.comes(&state);
@@ -112,6 +112,10 @@ impl SavedWindows {
                 Ok(())
             })?;
         }
+        if let Some(on_disk) = &mut windows.on_disk {
+            self.coming.restore_files(|file| on_disk.restore(&file))?;
+        }
+        let Windows { rolling, rolled, live, updates, .. } = windows;
         restore_keys(&self.rolling, |hash, key: &F::Key, there: Rolling<F::State>| {
             *live += 1;
             rolled.changed();
@@ -154,7 +158,7 @@ impl SavedWindows {
     pub(super) fn save<I: Record + ?Sized, F: Feed<I>>(
         &self,
         event: Event,
-        windows: &Windows<I, F>,
+        windows: &mut Windows<I, F>,
         early: &Earlies<F::Key, F::State>,
     ) {
         let ended = event == Event::End;
@@ -163,11 +167,16 @@ impl SavedWindows {
             let (fired, over, entered) = (*fired, *over, *entered_until);
             out.add(&Reached { task: self.task, ended, fired, over, entered });
         });
-        let slices = |handle: &StateHandle, slices: &Slices<F::Key, F::State>| {
-            save_slices(handle, event, slices, |state, bytes| state.encode(bytes));
-        };
-        slices(&self.coming, &windows.coming);
-        slices(&self.kept, &windows.kept);
+        let Windows { op, coming, on_disk, .. } = &mut *windows;
+        self.coming.save(event, |out| {
+            if !ended {
+                add_slices(coming, out, |state, bytes| state.encode(bytes));
+                let on_disk = on_disk.as_mut().map_or(Ok(()), |on_disk| on_disk.save(out));
+                on_disk.unwrap_or_else(|error| op.fail(error));
+            }
+        });
+        let windows = &*windows;
+        save_slices(&self.kept, event, &windows.kept, |state, bytes| state.encode(bytes));
         save_slices(&self.updates, event, &windows.updates, |count, bytes| count.encode(bytes));
         save_slices(&self.had, event, &early.had, |had, bytes| had.encode(bytes));
         self.rolling.save(event, |out| {
@@ -205,15 +214,22 @@ fn save_slices<K: Key + ?Sized, V, I: Copy + Ord + Data>(
     encode: impl Fn(&V, &mut Vec<u8>),
 ) {
     handle.save(event, |out| {
-        if event == Event::End {
-            return;
+        if event != Event::End {
+            add_slices(slices, out, encode);
         }
-        slices.each(|slice, table| {
-            table.for_each(|key, value| {
-                save_key(key, out, |bytes| {
-                    slice.encode(bytes);
-                    encode(value, bytes);
-                });
+    });
+}
+
+fn add_slices<K: Key + ?Sized, V, I: Copy + Ord + Data>(
+    slices: &Slices<K, V, I>,
+    out: &mut Saving,
+    encode: impl Fn(&V, &mut Vec<u8>),
+) {
+    slices.each(|slice, table| {
+        table.for_each(|key, value| {
+            save_key(key, out, |bytes| {
+                slice.encode(bytes);
+                encode(value, bytes);
             });
         });
     });
