@@ -8,14 +8,19 @@ use std::path::PathBuf;
 
 /// Runs the tests.
 pub(crate) fn check(totals: &mut Totals) -> Result<()> {
+    run_programs(&["broker", "profile"], totals)
+}
+
+/// Runs test programs that start a broker.
+pub(crate) fn run_programs(names: &[&str], totals: &mut Totals) -> Result<()> {
     compilers()?;
     // It ends the broker with the test.
     setup::debian("setpriv", "util-linux")?;
     setup::debian("java", "default-jdk-headless")?;
     let jars = jars()?;
     // With the features of the workspace's other tests, so that nothing is compiled again.
-    let mut tests =
-        cargo(["test", "--workspace", FEATURES, "--test", "broker", "--test", "profile"]);
+    let mut tests = cargo(["test", "--workspace", FEATURES]);
+    names.iter().for_each(|name| _ = tests.args(["--test", name]));
     run_tests(tests.env("THALWEG_KAFKA_JARS", jars), totals)
 }
 

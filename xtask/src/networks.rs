@@ -88,8 +88,13 @@ fn unable() -> Result<Option<Unable>> {
     if !Path::new("/dev/net/tun").exists() {
         return Ok(Some(Unable("there is no /dev/net/tun".to_owned())));
     }
+    unable_to("ip tuntap add dev tun0 mode tun && mount -t tmpfs none /run")
+}
+
+/// Tries a script where mounts, network and processes are its own; returns why it cannot be run there.
+pub(crate) fn unable_to(script: &str) -> Result<Option<Unable>> {
     let tried = apart()
-        .args(["sh", "-c", "ip tuntap add dev tun0 mode tun && mount -t tmpfs none /run"])
+        .args(["sh", "-c", script])
         .stdout(Stdio::null())
         .output()
         .context("cannot start setpriv")?;

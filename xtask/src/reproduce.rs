@@ -190,11 +190,7 @@ fn start(arguments: impl IntoIterator<Item = OsString>, target: &Path) -> Result
 /// Tries what the hosts need of the system; returns why they cannot be made.
 fn unable() -> Result<Option<Unable>> {
     let script = "ip link add bridge0 type bridge && ip link add veth0 type veth peer name veth1 && mount -t tmpfs none /run";
-    let tried =
-        networks::apart().args(["sh", "-c", script]).output().context("cannot start setpriv")?;
-    let said = String::from_utf8_lossy(&tried.stderr);
-    Ok((!tried.status.success())
-        .then(|| Unable(format!("no network namespaces can be made here: {}", said.trim()))))
+    networks::unable_to(script)
 }
 
 /// How much is measured: with `--small` a hundredth, and at least as much as given.

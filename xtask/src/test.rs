@@ -8,7 +8,7 @@ use crate::ahead::Ahead;
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
     examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
-    oracles, reproduce, setup, tidy, unlinked,
+    oracles, profile, reproduce, setup, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -176,6 +176,18 @@ const STEPS: &[Step] = &[
             let before = *totals;
             kafka::check(totals)?;
             some_ran(before, totals)
+        },
+    },
+    Step {
+        name: "profile",
+        about: "a pipeline of Kafka reads large records later over a narrow link, with the same answer",
+        fast: false,
+        run: |totals| {
+            let before = *totals;
+            match profile::check(totals)? {
+                Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
+                None => some_ran(before, totals),
+            }
         },
     },
     Step {

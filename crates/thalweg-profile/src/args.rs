@@ -1,5 +1,6 @@
 //! The arguments.
 
+use crate::figures::SIZES;
 use crate::flink::FlinkPipeline;
 use crate::record::LEAST;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -19,6 +20,10 @@ use thalweg::{Error, ErrorKind, Result};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// This process is in a network namespace of its own
+    #[arg(long, hide = true)]
+    pub(crate) inside: bool,
 }
 
 #[derive(Subcommand)]
@@ -27,6 +32,40 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Measure what a figure of the study of Flink and Kafka has: latency over rates, or over sizes
     Figure(FigureArgs),
+    /// Compare a narrow and a wide network, as the study does: all parts of the latency over sizes of records
+    ///
+    /// For each size, each engine is measured on both, one after the other, and must give the same answer on both.
+    Networks(NetworksArgs),
+}
+
+impl Command {
+    /// The networks between the broker and all else; none for the machine's own.
+    pub(crate) fn networks(&self) -> &[Network] {
+        let one = match self {
+            Self::Run(run) => &run.network,
+            Self::Figure(figure) => &figure.network,
+            Self::Networks(_) => return &Network::BOTH,
+        };
+        if *one == Network::None { &[] } else { std::slice::from_ref(one) }
+    }
+
+    /// Checks that a broker can be put behind a link, if it has to be.
+    ///
+    /// # Errors
+    ///
+    /// If the broker is not ours.
+    pub(crate) fn check_networks(&self) -> Result<()> {
+        let common = match self {
+            Self::Run(run) => &run.common,
+            Self::Figure(figure) => &figure.common,
+            Self::Networks(networks) => &networks.common,
+        };
+        if self.networks().is_empty() || common.jars.is_some() {
+            return Ok(());
+        }
+        let what = "the network is made for a broker that is started here: --jars names the folder with its jars, instead of --brokers";
+        Err(Error::new(ErrorKind::Config, what))
+    }
 }
 
 const HELP: &str = "\
@@ -36,7 +75,8 @@ BDCAT 2017). Its pipelines are those of HiBench.
 Examples:
   thalweg-profile run --brokers localhost:9092 --rate 80k
   thalweg-profile run --brokers localhost:9092 --workload wordcount --engines thalweg,consumer --json all.json --plot all.svg
-  thalweg-profile figure 4 --brokers localhost:9092 --scale 0.1 --plot figure4.svg";
+  thalweg-profile figure 4 --brokers localhost:9092 --scale 0.1 --plot figure4.svg
+  thalweg-profile networks --jars kafka --engines consumer,thalweg --plot networks.svg";
 
 /// What both commands share.
 #[derive(clap::Args, Clone)]
@@ -64,6 +104,14 @@ pub(crate) struct Common {
     /// How long to run at the same rate before that, which does not count: Flink needs some 20s
     #[arg(long, default_value = "5s", value_parser = span)]
     pub(crate) warm_up: Duration,
+
+    /// How long a broker that is started here is used before anything counts
+    #[arg(long, default_value = "15s", value_parser = span, value_name = "TIME")]
+    pub(crate) broker_warm_up: Duration,
+
+    /// How wide the networks are: a share of the study's 40 and 100 Gbit/s
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = network_share)]
+    pub(crate) network_scale: f64,
 
     /// Partitions of both topics
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(i32).range(1..=1000))]
@@ -181,6 +229,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = size)]
     pub(crate) size: usize,
 
+    /// What lies between the broker and all else; not `none` needs Linux and the rights of root
+    #[arg(long, value_enum, default_value_t = Network::None)]
+    pub(crate) network: Network,
+
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -198,8 +250,64 @@ pub(crate) struct FigureArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
     pub(crate) scale: f64,
 
+    /// What lies between the broker and all else; not `none` needs Linux and the rights of root
+    #[arg(long, value_enum, default_value_t = Network::None)]
+    pub(crate) network: Network,
+
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// The arguments of a comparison of networks.
+#[derive(clap::Args)]
+pub(crate) struct NetworksArgs {
+    /// What the pipeline does between the topics
+    #[arg(long, value_enum, default_value_t = Workload::Rebalance)]
+    pub(crate) workload: Workload,
+
+    /// Share of the study's 160 thousand records a second
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = share)]
+    pub(crate) scale: f64,
+
+    /// Bytes of a record, several separated by commas: by default those of the study
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = SIZES, value_parser = size)]
+    pub(crate) sizes: Vec<usize>,
+
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What lies between the broker and all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Network {
+    /// Nothing but the machine itself
+    None,
+    /// A link like the study's Ethernet, of 40 Gbit/s, smaller by --network-scale
+    Narrow,
+    /// A link like its InfiniBand, of 100 Gbit/s, smaller by the same
+    Wide,
+}
+
+impl Network {
+    /// Those that the study compares.
+    pub(crate) const BOTH: [Self; 2] = [Self::Narrow, Self::Wide];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Narrow => "narrow",
+            Self::Wide => "wide",
+        }
+    }
+
+    /// Its rate at a share of the study's, in bits a second; `None` without a limit.
+    pub(crate) fn bits(self, scale: f64) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Narrow => Some(40e9 * scale),
+            Self::Wide => Some(100e9 * scale),
+        }
+    }
 }
 
 /// What is measured.
@@ -275,8 +383,13 @@ fn rate(text: &str) -> std::result::Result<f64, String> {
 }
 
 fn share(text: &str) -> std::result::Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.001..=100.0).contains(share));
-    share.ok_or_else(|| "allowed is a number from 0.001 to 100".to_owned())
+    let share = text.parse().ok().filter(|share| (0.0001..=100.0).contains(share));
+    share.ok_or_else(|| "allowed is a number from 0.0001 to 100".to_owned())
+}
+
+fn network_share(text: &str) -> std::result::Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0001..=1.0).contains(share));
+    share.ok_or_else(|| "allowed is a number from 0.0001 to 1".to_owned())
 }
 
 /// The largest record: somewhat less than what clients send by default.
@@ -326,11 +439,36 @@ mod tests {
         Args::command().debug_assert();
         let read = |line: &str| Args::try_parse_from(line.split(' ')).map(drop);
         assert!(read("p run --brokers b:1 --engines thalweg,consumer").is_ok());
-        assert!(read("p figure 3 --jars j").is_ok());
-        for wrong in
-            ["p run", "p run --brokers b:1 --jars j", "p figure 8 --jars j", "p figure --jars j"]
-        {
+        assert!(read("p figure 3 --jars j --network wide").is_ok());
+        assert!(read("p networks --jars j --sizes 200,6400").is_ok());
+        for wrong in [
+            "p run",
+            "p run --brokers b:1 --jars j",
+            "p figure 8 --jars j",
+            "p figure --jars j",
+            "p networks --jars j --network wide",
+            "p networks --jars j --network-scale 2",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks_have_the_study_s_proportion_and_a_broker_of_their_own() {
+        assert_eq!(Network::BOTH.map(|network| network.bits(0.01)), [Some(4e8), Some(1e9)]);
+        assert_eq!(Network::None.bits(1.0), None);
+        let read = |line: &str| Args::try_parse_from(line.split(' ')).map(|args| args.command);
+        let networks = |line| read(line).map(|command| command.networks().to_vec()).unwrap();
+        assert_eq!(networks("p run --brokers b:1"), []);
+        assert_eq!(networks("p figure 5 --jars j --network wide"), [Network::Wide]);
+        assert_eq!(networks("p networks --jars j"), Network::BOTH);
+        for (line, is_right) in [
+            ("p run --brokers b:1", true),
+            ("p run --jars j --network narrow", true),
+            ("p run --brokers b:1 --network narrow", false),
+            ("p networks --brokers b:1", false),
+        ] {
+            assert_eq!(read(line).unwrap().check_networks().is_ok(), is_right, "{line}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The cluster that is measured: one that is there, or a broker of our own.
 
+use crate::link::Link;
 use futures_executor::block_on;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -28,6 +29,7 @@ pub(crate) struct Broker {
     /// What it has on disk.
     folder: TempDir,
     child: Child,
+    host: &'static str,
     port: u16,
 }
 
@@ -42,21 +44,22 @@ fn io(what: &str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 impl Broker {
-    /// Starts a broker from the jars in a folder.
-    pub(crate) fn start(jars: &Path) -> Result<Self> {
+    /// Starts a broker from the jars in a folder, behind a link if there is one.
+    pub(crate) fn start(jars: &Path, link: Option<&Link>) -> Result<Self> {
         if !jars.is_dir() {
             let what = "this is no folder with Kafka's jars";
             return Err(Error::new(ErrorKind::Config, what).at(Place::File(jars.to_owned())));
         }
         let folder = tempfile::tempdir().map_err(io("make a folder for the broker"))?;
+        let host = if link.is_some() { Link::FAR } else { "127.0.0.1" };
         let [port, controller] = free_ports()?;
         let properties = folder.path().join("properties");
         let text = format!(
             "process.roles=broker,controller\n\
              node.id=1\n\
              controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
-             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-             advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+             listeners=PLAINTEXT://{host}:{port},CONTROLLER://127.0.0.1:{controller}\n\
+             advertised.listeners=PLAINTEXT://{host}:{port}\n\
              controller.listener.names=CONTROLLER\n\
              listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
              log.dirs={}\n\
@@ -69,7 +72,7 @@ impl Broker {
         let classes = jars.join("*").into_os_string();
         let log = folder.path().join("log");
         let output = || File::create(&log).map_err(io("write the broker's log"));
-        let mut format = java("1g", &classes);
+        let mut format = java("1g", &classes, None);
         format.arg("kafka.tools.StorageTool").args(["format", "--standalone", "--cluster-id"]);
         format.arg("MkU3OEVBNTcwNTJENDM2Qg").arg("--config").arg(&properties);
         let formatted = format.stdout(output()?).stderr(output()?).status();
@@ -77,13 +80,13 @@ impl Broker {
             let what = format!("Kafka cannot be set up from these jars:\n{}", telling_lines(&log));
             return Err(Error::new(ErrorKind::Io, what).at(Place::File(jars.to_owned())));
         }
-        let mut serve = java("1g", &classes);
+        let mut serve = java("1g", &classes, link);
         serve.arg("kafka.Kafka").arg(&properties);
         serve.stdin(Stdio::null()).stdout(output()?).stderr(output()?);
         let child = serve.spawn().map_err(io("start java"))?;
-        let mut broker = Self { folder, child, port };
+        let mut broker = Self { folder, child, host, port };
         let begun = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, broker.port)).is_err() {
+        while TcpStream::connect((broker.host, broker.port)).is_err() {
             let has_ended = broker.child.try_wait().map_err(io("wait for the broker"))?.is_some();
             if has_ended || begun.elapsed() > PATIENCE {
                 let log = telling_lines(&broker.folder.path().join("log"));
@@ -98,7 +101,7 @@ impl Broker {
     }
 
     pub(crate) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("{}:{}", self.host, self.port)
     }
 }
 
@@ -118,12 +121,14 @@ fn free_ports() -> Result<[u16; 2]> {
     ports.map_err(io("find ports for the broker"))
 }
 
-/// A program in Java that ends with this process, and gets none of its signals from the terminal.
-pub(crate) fn java(memory: &str, classes: &OsStr) -> Command {
+/// A program in Java that ends with this process, and gets none of its signals from the terminal. It runs behind a link if there
+/// is one.
+pub(crate) fn java(memory: &str, classes: &OsStr, link: Option<&Link>) -> Command {
     let mut java = match cfg!(target_os = "linux") {
         true => {
             let mut apart = Command::new("setpriv");
-            apart.args(["--pdeathsig", "KILL", "java"]);
+            apart.args(["--pdeathsig", "KILL"]);
+            apart.args(link.iter().flat_map(|link| link.behind())).arg("java");
             apart
         }
         false => Command::new("java"),

@@ -48,6 +48,8 @@ pub(crate) struct Collected {
     pub(crate) seconds: Vec<PartSpans>,
     /// When the last one came that counts.
     pub(crate) last: u64,
+    /// A number that follows from all results, whatever their order.
+    pub(crate) answer: u64,
 }
 
 /// The spans of each part.
@@ -146,6 +148,10 @@ impl Collecting {
             }
             self.out += 1;
         }
+        // Which record has which count is a matter of their order.
+        let number = if self.expected == Expected::RunningCounts { 0 } else { traced.number };
+        let result = [number, traced.key, traced.count].into_iter().fold(0, mixed);
+        self.collected.answer = self.collected.answer.wrapping_add(result);
         if self.expected == Expected::RunningCounts {
             let Some(last) = self.counts.get_mut(traced.key as usize) else {
                 return wrong("a key has come out that no record has");
@@ -205,6 +211,12 @@ impl Collecting {
         }
         Ok(self.collected)
     }
+}
+
+/// A number that follows from these two.
+fn mixed(before: u64, number: u64) -> u64 {
+    let mixed = (before.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
 }
 
 /// Where results come out.
@@ -353,6 +365,24 @@ mod tests {
         assert!((found.all.processing.summary().unwrap().p50 - 0.005).abs() < 1e-4);
         assert_eq!(found.all.to_log.summary(), None);
         assert_eq!(found.last, schedule.due(34) + 8_000);
+    }
+
+    #[test]
+    fn answers_are_equal_in_any_order_and_only_if_all_results_are() {
+        let schedule = load(10.0, 0, 1_000).schedule(0);
+        let answer = |expected, results: &[(u64, u64, u64)]| {
+            let mut all = Collecting::new(expected, 2, schedule);
+            for (number, key, count) in results.iter().copied() {
+                take(&mut all, TracedRecord { key, count, ..traced(&schedule, number) }).unwrap();
+            }
+            all.collected.answer
+        };
+        let each = answer(Expected::Each, &[(0, 0, 1), (1, 1, 1)]);
+        assert_eq!(each, answer(Expected::Read, &[(1, 1, 1), (0, 0, 1)]));
+        assert_ne!(each, answer(Expected::Each, &[(0, 1, 1), (1, 0, 1)]));
+        let counts = answer(Expected::RunningCounts, &[(0, 0, 1), (1, 1, 1), (2, 0, 2)]);
+        assert_eq!(counts, answer(Expected::RunningCounts, &[(2, 0, 1), (0, 0, 2), (1, 1, 1)]));
+        assert_ne!(counts, answer(Expected::RunningCounts, &[(0, 0, 1), (1, 1, 1), (2, 1, 2)]));
     }
 
     #[test]

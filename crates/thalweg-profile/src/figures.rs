@@ -9,8 +9,8 @@ use thalweg::{Error, ErrorKind, Result};
 /// The study's rates, in records a second, of 200 bytes.
 const RATES: [f64; 5] = [20e3, 40e3, 80e3, 160e3, 320e3];
 /// Its sizes, in bytes, at one rate.
-const SIZES: [usize; 6] = [200, 400, 800, 1600, 3200, 6400];
-const RATE: f64 = 160e3;
+pub(crate) const SIZES: [usize; 6] = [200, 400, 800, 1600, 3200, 6400];
+pub(crate) const RATE: f64 = 160e3;
 
 /// What a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,14 +86,20 @@ pub(crate) fn command(args: &FigureArgs) -> Result<()> {
     let points = recipe.points(args.scale);
     points.iter().try_for_each(|(rate, _)| common.check(recipe.workload, *rate))?;
     let mut report = Report::begin(Some(args.number), common)?;
-    let cluster = Cluster::of(common)?;
+    let cluster = Cluster::of(common, args.network)?;
     let mut head =
         format!("{}, in ms\n{:>10} {:>6}  {:<12}", recipe.title(), "records/s", "bytes", "");
     Summary::SHOWN.iter().for_each(|name| head += &format!("{name:>10}"));
     let mut is_first = true;
     for (rate, size) in points {
         for engine in &common.engines {
-            let point = Point { engine: *engine, workload: recipe.workload, rate, size };
+            let point = Point {
+                engine: *engine,
+                workload: recipe.workload,
+                rate,
+                size,
+                network: args.network,
+            };
             if std::mem::take(&mut is_first) {
                 cluster.warm_up(&point, common)?;
                 Progress::new(&point, common).say(&head)?;

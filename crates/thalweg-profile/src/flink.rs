@@ -33,7 +33,7 @@ impl FlinkPipeline {
         let folder = tempfile::tempdir().map_err(failed("make a folder for Flink"))?;
         let log =
             File::create(folder.path().join(LOG)).map_err(failed("write the log of Flink"))?;
-        let mut java = java("1g", jars.join("*").as_os_str());
+        let mut java = java("1g", jars.join("*").as_os_str(), None);
         java.arg(format!("-Djava.io.tmpdir={}", folder.path().display()));
         // What Flink's own start scripts open of Java.
         for package in ["java.base/java.util", "java.base/java.lang", "java.base/java.time"] {

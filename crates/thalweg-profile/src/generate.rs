@@ -2,7 +2,7 @@
 
 use crate::broker::{Options, PATIENCE, failed};
 use crate::interrupt;
-use crate::record::{InputRecord, PROBE, now};
+use crate::record::{InputRecord, LEAST, PROBE, now};
 use crate::spans::{Spans, Summary};
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -276,9 +276,11 @@ impl Generator {
         mut goes_on: impl FnMut() -> Result<()>,
     ) -> Result<()> {
         record.write(&mut self.record);
+        // Large probes would fill a narrow network before anything is measured.
+        let bytes = if record.key == PROBE { LEAST } else { self.record.len() };
         let mut record = BaseRecord::<(), [u8], usize>::with_opaque_to(&self.load.topic, sent)
             .partition(partition)
-            .payload(&self.record);
+            .payload(&self.record[..bytes]);
         while let Err((cause, back)) = self.producer.send(record) {
             if cause.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
                 return Err(failed("send a record", cause));

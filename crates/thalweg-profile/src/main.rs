@@ -12,7 +12,8 @@
 //! - `record`: what is in a record, and how the four moments make spans. Pure.
 //! - `generate` makes records; `jobs` has the pipelines of this engine, `flink` starts those of Flink; `collect` takes what comes
 //!   out, and checks it.
-//! - `run` puts one measurement together, `figures` those of a study.
+//! - `run` puts one measurement together, `figures` those of a study, `networks` those that compare its two networks; `link` puts the
+//!   broker behind a link of a limited rate.
 //! - `report` and `plot`: what is printed, written and drawn.
 
 mod args;
@@ -23,6 +24,8 @@ mod flink;
 mod generate;
 mod interrupt;
 mod jobs;
+mod link;
+mod networks;
 mod plot;
 mod record;
 mod report;
@@ -36,10 +39,15 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     thalweg::cli::run(|| {
         let args = Args::parse();
+        args.command.check_networks()?;
+        if !args.inside && !args.command.networks().is_empty() {
+            match link::enter()? {}
+        }
         interrupt::install()?;
         match args.command {
             Command::Run(one) => run::command(&one),
             Command::Figure(figure) => figures::command(&figure),
+            Command::Networks(networks) => networks::command(&networks),
         }
     })
 }

@@ -10,8 +10,16 @@ use thalweg::{Error, ErrorKind, Result};
 
 const WIDTH: u32 = 820;
 const HEIGHT: u32 = 460;
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(31, 119, 180), RGBColor(217, 95, 2), RGBColor(44, 140, 60), RGBColor(90, 60, 150)];
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(31, 119, 180),
+    RGBColor(217, 95, 2),
+    RGBColor(44, 140, 60),
+    RGBColor(90, 60, 150),
+    RGBColor(120, 180, 220),
+    RGBColor(160, 30, 60),
+    RGBColor(130, 130, 130),
+    RGBColor(150, 120, 30),
+];
 
 type Drawn<T> = std::result::Result<
     T,
@@ -34,10 +42,11 @@ struct Chart {
     lines: Vec<Line>,
 }
 
-/// A figure over rates or sizes, or else, for each measurement, latency over its seconds.
+/// A figure over rates or sizes, a comparison of networks, or else, for each measurement, latency over its seconds.
 pub(crate) fn draw(report: &Report) -> Result<String> {
     let charts = match report.figure.and_then(Recipe::of) {
         Some(recipe) => vec![figure(recipe, report)],
+        None if report.compares_networks => networks(report),
         None => report.runs.iter().map(seconds).collect(),
     };
     let mut text = String::new();
@@ -89,6 +98,51 @@ fn figure(recipe: Recipe, report: &Report) -> Chart {
         }
     };
     Chart { title: format!("{}, {what}", recipe.title()), x, is_log: true, lines: lines.collect() }
+}
+
+/// Reading and the whole over sizes on both networks, and percentiles of the whole of the largest records.
+fn networks(report: &Report) -> Vec<Chart> {
+    let name = |run: &Measured| format!("{}, {}", run.engine, run.network);
+    let mut names: Vec<_> = Vec::new();
+    for run in &report.runs {
+        if !names.contains(&name(run)) {
+            names.push(name(run));
+        }
+    }
+    let coloured = || names.iter().zip(COLOURS.iter().cycle());
+    let runs = |named: &str| {
+        let named = named.to_owned();
+        report.runs.iter().filter(move |run| name(run) == named)
+    };
+    // A plain consumer has no whole.
+    let whole = |run: &Measured| run.all.whole.filter(|_| run.all.processing.is_some());
+    let over_sizes = |what: &str, part: &dyn Fn(&Measured) -> Option<Summary>| {
+        let lines = coloured().flat_map(|(named, colour)| {
+            let points: Vec<_> =
+                runs(named).map(|run| (run.size as f64, part(run), run.kept_up)).collect();
+            pair(named, *colour, &points)
+        });
+        let title = format!("{what}, over a narrow and a wide link");
+        Chart { title, x: "bytes of a record", is_log: true, lines: lines.collect() }
+    };
+    let largest = report.runs.iter().map(|run| run.size).max().unwrap_or(0);
+    let percentiles = coloured().filter_map(|(named, colour)| {
+        let run = runs(named).find(|run| run.size == largest)?;
+        let numbers = whole(run)?.percentiles();
+        let points = numbers.map(|(percentile, millis)| (percentile, millis, run.kept_up)).to_vec();
+        Some(Line { name: named.clone(), colour: *colour, width: 2, points })
+    });
+    let percentiles = Chart {
+        title: format!("the whole latency of records of {largest} bytes"),
+        x: "percentile",
+        is_log: false,
+        lines: percentiles.collect(),
+    };
+    vec![
+        over_sizes("reading", &|run| run.all.reading),
+        over_sizes("the whole latency", &whole),
+        percentiles,
+    ]
 }
 
 fn seconds(run: &Measured) -> Chart {
@@ -227,6 +281,28 @@ mod tests {
         // Four parts and two, of which each has two lines of three points.
         assert_eq!(svg.matches("<circle").count(), (4 + 2) * 2 * 3);
         assert!(svg.contains("second") && svg.contains("writing, p50"));
+    }
+
+    #[test]
+    fn networks_are_compared_by_size_and_by_percentile() {
+        let on = |engine, network, size| Measured {
+            network,
+            size,
+            ..measured(engine, 1e3, if network == "narrow" { 90 } else { 40 }, true)
+        };
+        let mut runs = Vec::new();
+        for size in [200, 6400] {
+            for engine in [Engine::Consumer, Engine::Thalweg] {
+                runs.extend(["narrow", "wide"].map(|network| on(engine, network, size)));
+            }
+        }
+        let report = Report { compares_networks: true, ..reports::report(None, runs) };
+        let svg = draw(&report).unwrap();
+        for said in ["thalweg, narrow, p98", "consumer, wide, p50", "percentile", "6400 bytes"] {
+            assert!(svg.contains(said), "{said}: {svg}");
+        }
+        // Reading of two sizes by both engines; the whole, also over six percentiles, by one.
+        assert_eq!(svg.matches("<circle").count(), 2 * 2 * (2 * 2 + 2) + 2 * 6);
     }
 
     #[test]

@@ -23,6 +23,8 @@ const GRACE: f64 = 200.0;
 pub(crate) struct Report {
     /// The figure of the study, if it was for one.
     pub(crate) figure: Option<u8>,
+    /// Whether it compares the study's two networks.
+    pub(crate) compares_networks: bool,
     pub(crate) seconds: f64,
     pub(crate) warm_up_seconds: f64,
     pub(crate) partitions: i32,
@@ -40,6 +42,11 @@ pub(crate) struct Measured {
     pub(crate) workload: &'static str,
     pub(crate) rate: f64,
     pub(crate) size: usize,
+    pub(crate) network: &'static str,
+    /// The rate of the network, in bits a second, if it has a limit.
+    pub(crate) network_bits: Option<f64>,
+    /// Equal for all that have the same results. Windows depend on when they were measured, and have none.
+    pub(crate) answer: Option<String>,
     pub(crate) window_ms: Option<f64>,
     /// Whether the last result came soon after the last record was due: what does not keep up has a queue that grows.
     pub(crate) kept_up: bool,
@@ -92,6 +99,7 @@ impl Measured {
         end: u64,
     ) -> Self {
         let window = common.window.as_secs_f64() * 1e3;
+        let is_window = point.workload == Workload::Fixwindow;
         let took = (common.warm_up + common.time).as_secs_f64() * 1e3;
         let late = collected.last.saturating_sub(end) as f64 / 1e6;
         Self {
@@ -99,7 +107,10 @@ impl Measured {
             workload: point.workload.name(),
             rate: point.rate,
             size: point.size,
-            window_ms: (point.workload == Workload::Fixwindow).then_some(window),
+            network: point.network.name(),
+            network_bits: point.network.bits(common.network_scale),
+            answer: (!is_window).then(|| format!("{:016x}", collected.answer)),
+            window_ms: is_window.then_some(window),
             kept_up: late <= BEHIND * took + GRACE,
             generation: *generation,
             all: PartSummaries::of(&collected.all),
@@ -159,6 +170,7 @@ impl Report {
     pub(crate) fn begin(figure: Option<u8>, common: &Common) -> Result<Self> {
         let report = Self {
             figure,
+            compares_networks: false,
             seconds: common.time.as_secs_f64(),
             warm_up_seconds: common.warm_up.as_secs_f64(),
             partitions: common.partitions,
@@ -222,9 +234,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(point: &Point, common: &Common) -> Self {
-        let Point { engine, workload, rate, size } = point;
+        let Point { engine, workload, rate, size, network } = point;
+        let over = network.bits(common.network_scale).map_or_else(String::new, |bits| {
+            format!(", over a {} link of {:.0} Mbit/s", network.name(), bits / 1e6)
+        });
         let title = format!(
-            "{} on {}: {rate:.0} records/s of {size} bytes for {} s, {} partitions",
+            "{} on {}: {rate:.0} records/s of {size} bytes for {} s, {} partitions{over}",
             workload.name(),
             engine.name(),
             common.time.as_secs_f64(),
@@ -267,6 +282,11 @@ impl Progress {
     /// Prints what was measured.
     pub(crate) fn table(&self, measured: &Measured) -> Result<()> {
         self.say(&format!("{}\n{}", self.title, measured.table()))
+    }
+
+    /// Nothing but a way to print.
+    pub(crate) fn hidden() -> Self {
+        Self { title: String::new(), bar: None }
     }
 
     /// Takes the progress away.
@@ -317,6 +337,9 @@ pub(crate) mod tests {
             workload: "rebalance",
             rate,
             size: 200,
+            network: "none",
+            network_bits: None,
+            answer: None,
             window_ms: None,
             kept_up,
             generation,
@@ -329,6 +352,7 @@ pub(crate) mod tests {
     pub(crate) fn report(figure: Option<u8>, runs: Vec<Measured>) -> Report {
         Report {
             figure,
+            compares_networks: false,
             seconds: 3.0,
             warm_up_seconds: 1.0,
             partitions: 4,

@@ -1,10 +1,11 @@
 //! One measurement.
 
-use crate::args::{Common, Engine, RunArgs, Workload};
+use crate::args::{Common, Engine, Network, RunArgs, Workload};
 use crate::broker::{Broker, PATIENCE, Topics};
 use crate::collect::{Collected, Expected, ResultConsumer, Shared};
 use crate::flink::FlinkPipeline;
 use crate::generate::{Generation, Generator, Load};
+use crate::link::Link;
 use crate::record::now;
 use crate::report::{Measured, Progress, Report};
 use crate::{interrupt, jobs};
@@ -15,8 +16,6 @@ use thalweg::{Error, ErrorKind, JobHandle, Result};
 
 /// How long a pipeline may take to begin: a virtual machine compiles its classes meanwhile.
 const START: Duration = Duration::from_secs(60);
-/// How long a broker of our own is used before anything counts: its virtual machine compiles what it does often.
-const BROKER_WARM_UP: Duration = Duration::from_secs(15);
 /// From when all is ready until the first record is due.
 const LEAD: u64 = 10_000_000;
 
@@ -27,20 +26,37 @@ pub(crate) struct Point {
     pub(crate) workload: Workload,
     pub(crate) rate: f64,
     pub(crate) size: usize,
+    pub(crate) network: Network,
 }
 
 /// The cluster that the command line names, or a broker that is started.
 pub(crate) enum Cluster {
     Theirs(String),
-    Ours(Broker),
+    /// With the link before it, if there is one. The broker goes first.
+    Ours(Broker, Option<Link>),
 }
 
 impl Cluster {
-    pub(crate) fn of(common: &Common) -> Result<Self> {
+    pub(crate) fn of(common: &Common, network: Network) -> Result<Self> {
+        let bits = network.bits(common.network_scale);
         match (&common.brokers, &common.jars) {
             (Some(brokers), _) => Ok(Self::Theirs(brokers.clone())),
-            (None, Some(jars)) => Broker::start(jars).map(Self::Ours),
+            (None, Some(jars)) => {
+                let link = bits.map(|_| Link::make()).transpose()?;
+                let broker = Broker::start(jars, link.as_ref())?;
+                let cluster = Self::Ours(broker, link);
+                cluster.set_network(network, common)?;
+                Ok(cluster)
+            }
             (None, None) => Err(Error::new(ErrorKind::Config, "there are no brokers")),
+        }
+    }
+
+    /// Makes the link before the broker as wide as this network.
+    pub(crate) fn set_network(&self, network: Network, common: &Common) -> Result<()> {
+        match (self, network.bits(common.network_scale)) {
+            (Self::Ours(_, Some(link)), Some(bits)) => link.set_rate(bits),
+            _ => Ok(()),
         }
     }
 
@@ -48,9 +64,9 @@ impl Cluster {
     pub(crate) fn warm_up(&self, point: &Point, common: &Common) -> Result<()> {
         match self {
             Self::Theirs(_) => Ok(()),
-            Self::Ours(_) => {
+            Self::Ours(..) => {
                 let common = Common {
-                    warm_up: BROKER_WARM_UP,
+                    warm_up: common.broker_warm_up,
                     time: Duration::from_secs(1),
                     ..common.clone()
                 };
@@ -68,7 +84,7 @@ impl Cluster {
     fn brokers(&self) -> String {
         match self {
             Self::Theirs(brokers) => brokers.clone(),
-            Self::Ours(broker) => broker.address(),
+            Self::Ours(broker, _) => broker.address(),
         }
     }
 }
@@ -82,10 +98,10 @@ pub(crate) fn command(args: &RunArgs) -> Result<()> {
     let common = &args.common;
     common.check(args.workload, args.rate)?;
     let mut report = Report::begin(None, common)?;
-    let cluster = Cluster::of(common)?;
+    let cluster = Cluster::of(common, args.network)?;
     for (number, engine) in common.engines.iter().enumerate() {
-        let RunArgs { workload, rate, size, .. } = *args;
-        let point = Point { engine: *engine, workload, rate, size };
+        let RunArgs { workload, rate, size, network, .. } = *args;
+        let point = Point { engine: *engine, workload, rate, size, network };
         if number == 0 {
             cluster.warm_up(&point, common)?;
         }

@@ -63,6 +63,12 @@ impl Summary {
     pub(crate) const SHOWN: [&'static str; 8] =
         ["p50", "p90", "p95", "p98", "p99", "p99.9", "max", "mean"];
 
+    /// Percentiles, and their spans.
+    pub(crate) fn percentiles(&self) -> [(f64, f64); 6] {
+        let Self { p50, p90, p95, p98, p99, p999, .. } = *self;
+        [(50.0, p50), (90.0, p90), (95.0, p95), (98.0, p98), (99.0, p99), (99.9, p999)]
+    }
+
     pub(crate) fn shown(&self) -> [f64; 8] {
         [self.p50, self.p90, self.p95, self.p98, self.p99, self.p999, self.max, self.mean]
     }
