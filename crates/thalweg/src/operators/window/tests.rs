@@ -143,6 +143,24 @@ proptest! {
         check(|env| of(env).window(shape.window()).max(|reading| reading.2))
             .seeds(2)
             .equals(shape.expected(&all, |values| *values.iter().max().unwrap()));
+        // Without an inverse, and so that a record which counts twice shows.
+        check(|env| {
+            let lists = of(env).window(shape.window()).fold_assoc(
+                Vec::new(),
+                |all: &mut Vec<i32>, reading: Reading| all.push(reading.2),
+                |all, mut others| all.append(&mut others),
+            );
+            lists.unkey().map(|(key, mut pane)| {
+                pane.value.sort_unstable();
+                (key, pane)
+            })
+        })
+        .seeds(2)
+        .equals(shape.expected(&all, |values| {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            values
+        }));
         // Records themselves are sent to the tasks that own their keys.
         check(|env| of(env).repartition().window(shape.window()).min(|reading| reading.2))
             .seeds(2)
