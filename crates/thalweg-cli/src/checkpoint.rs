@@ -177,7 +177,7 @@ fn verify(dir: &Directory) -> Result<(String, u8)> {
     for CheckpointFile { number, .. } in list(dir)? {
         match CheckpointDir::open(&dir.dir)?.verify(number) {
             Ok(states) => {
-                let entries: u64 = states.iter().map(|state| state.entries).sum();
+                let entries = states.iter().map(|state| state.entries).fold(0, u64::saturating_add);
                 writeln!(
                     text,
                     "checkpoint {number}: whole, {entries} entries of {} states",

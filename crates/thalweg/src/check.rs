@@ -37,11 +37,14 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
+mod doors;
 mod interrupted;
+
+#[doc(hidden)]
+pub use doors::{migrated, read_from_host, sealed_checkpoint, shown};
 
 use crate::config::{BatchMode, Compression, Config, HostConfig, Scheduler, Secret, TaskCounts};
 use crate::data::{Data, Key, Portable, hash_bytes, hash_u64};
-use crate::exchange;
 use crate::net::{self, HostId};
 use crate::operators::keyed::FirstOf;
 use crate::runtime::Cluster;
@@ -95,14 +98,6 @@ where
     fn collected(self) -> Output<Vec<Self::Record>> {
         self.unkey().collect()
     }
-}
-
-/// Reads bytes as if a host had sent them, torn after so many of them, for fuzzing: fails if it matters where. Compresses them
-/// too: fails if they do not come back.
-#[doc(hidden)]
-pub fn read_from_host(bytes: &[u8], torn_at: usize) {
-    net::read_from_host(bytes, torn_at);
-    exchange::read_from_host(bytes);
 }
 
 /// Begins a check of the job that the closure describes. The closure is called once for each run.

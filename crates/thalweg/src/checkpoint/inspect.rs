@@ -140,8 +140,9 @@ impl CheckpointDir {
                 summary.largest = summary.largest.max(bytes.len() as u64);
             }
             for (_, file) in snapshot.files(id) {
-                summary.entries += file.records;
-                summary.bytes += file.bytes;
+                // Hostile numbers may have any sum.
+                summary.entries = summary.entries.saturating_add(file.records);
+                summary.bytes = summary.bytes.saturating_add(file.bytes);
             }
             all.push(summary);
         }

@@ -29,9 +29,9 @@ pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use files::SavedFile;
 pub(crate) use folder::{Faulty, Folder, INJECTED, find, make};
-pub(crate) use shape::Shape;
+pub(crate) use shape::{Shape, migrate_entry};
 pub(crate) use snapshot::{Snapshot, StateId};
-pub(crate) use store::{Part, Store, Stored};
+pub(crate) use store::{Part, Store, Stored, sealed};
 
 use crate::clock::Clock;
 use crate::data::{Data, DecodeError, hash_bytes, of_ours};

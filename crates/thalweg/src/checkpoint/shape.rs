@@ -64,14 +64,23 @@ impl Shape {
     }
 }
 
-/// The most braces and brackets around a part of a type.
-const DEEPEST: usize = 2000;
+/// The most braces and brackets around a part of a type: so many that the stack of a thread has room for them.
+const DEEPEST: usize = 640;
 
 /// How many braces and brackets are around some part of a JSON text, or more.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
-    for byte in text.bytes() {
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
         match byte {
+            // Those in a name nest nothing.
+            b'"' => {
+                while let Some(byte) = bytes.next().filter(|byte| *byte != b'"') {
+                    if byte == b'\\' {
+                        bytes.next();
+                    }
+                }
+            }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
@@ -124,10 +133,65 @@ impl Snapshot {
     }
 }
 
+/// An entry of a state with one type, migrated to another, for fuzzing.
+pub(crate) fn migrate_entry(
+    (from, to): (&Schema, &Schema),
+    by_key: bool,
+    bytes: &[u8],
+) -> Result<Vec<u8>, String> {
+    let shape = |entries: &Schema| {
+        let (entries, operator) = (entries.clone(), String::new());
+        Shape { entries, operator, by_key }
+    };
+    let id = StateId { operator: String::new(), name: String::new() };
+    let mut entries = Entries::default();
+    entries.add(0, |out| out.extend_from_slice(bytes));
+    let mut snapshot = Snapshot::default();
+    snapshot.add(&id, &shape(from), entries, Vec::new());
+    snapshot.migrate(&id, &shape(to))?;
+    let migrated = snapshot.entries(&id).next().map_err(|error| error.to_string())?;
+    Ok(migrated.map(|entry| entry.bytes.to_vec()).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::data::Field;
+
+    /// The bytes of a shape whose entries have this type, as JSON.
+    fn encoded(entries: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        entries.to_owned().encode(&mut bytes);
+        String::new().encode(&mut bytes);
+        false.encode(&mut bytes);
+        bytes
+    }
+
+    fn options(count: usize) -> String {
+        format!("{}\"u8\"{}", "{\"option\":".repeat(count), "}".repeat(count))
+    }
+
+    #[test]
+    fn types_that_are_nested_too_deeply_are_refused_whatever_their_names() {
+        let decoded = |entries: &str| Shape::decode(&mut &*encoded(entries));
+        decoded(&options(DEEPEST)).unwrap();
+        decoded(&options(DEEPEST + 1)).unwrap_err();
+        // The braces of a name close nothing.
+        let name = format!("\\\"{}", "}".repeat(1_000_000));
+        let field = format!(r#"{{"name":"{name}","schema":{}}}"#, options(900_000));
+        decoded(&format!(r#"{{"columns":[{field}]}}"#)).unwrap_err();
+        // Nor do they open anything.
+        decoded(&format!(r#"{{"recursive":"{}"}}"#, "{".repeat(3000))).unwrap();
+    }
+
+    #[test]
+    fn the_most_deeply_nested_types_are_shown_compared_and_migrated() {
+        let shape = Shape::decode(&mut &*encoded(&options(DEEPEST))).unwrap();
+        assert_eq!(shape.clone().to_string(), format!("u8{}", "?".repeat(DEEPEST)));
+        let migrated = migrate_entry((&shape.entries, &shape.entries), false, &[1, 1, 0]);
+        assert_eq!(migrated.unwrap(), [1, 1, 0]);
+        migrate_entry((&shape.entries, &shape.entries), false, &[1; 300]).unwrap_err();
+    }
 
     #[test]
     fn shapes_come_back_however_deeply_their_types_are_nested() {

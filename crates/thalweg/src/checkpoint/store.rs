@@ -683,15 +683,8 @@ impl Store {
         let mut content = Vec::new();
         parts.to_vec().encode(&mut content);
         content.extend_from_slice(&head);
-        let digest = hash_bytes(&content);
         let length = content.len() + entries.iter().map(|entries| entries.len()).sum::<usize>();
-        let mut header = MAGIC.to_vec();
-        for number in [VERSION, HASH_VERSION, KEY_GROUPS as u32] {
-            header.extend_from_slice(&number.to_le_bytes());
-        }
-        for number in [length as u64, content.len() as u64, digest] {
-            header.extend_from_slice(&number.to_le_bytes());
-        }
+        let (header, digest) = header(&content, length);
         let pieces: Vec<&[u8]> = [&*header, &content].into_iter().chain(entries).collect();
         let mut due = Ok(());
         let created = self.folder.create(name, &pieces, &mut || {
@@ -840,6 +833,39 @@ fn read_part(folder: &dyn Folder, name: &str) -> Result<(Snapshot, Vec<Part>, u6
     let bytes =
         folder.read(name).map_err(|cause| Error::io(&path, "read the checkpoint", cause))?;
     parse(&bytes).map_err(|error| error.at(Place::File(path)))
+}
+
+/// How a file begins with this head, where so many bytes follow; and the digest of the head.
+fn header(head: &[u8], length: usize) -> (Vec<u8>, u64) {
+    let digest = hash_bytes(head);
+    let mut header = MAGIC.to_vec();
+    for number in [VERSION, HASH_VERSION, KEY_GROUPS as u32] {
+        header.extend_from_slice(&number.to_le_bytes());
+    }
+    for number in [length as u64, head.len() as u64, digest] {
+        header.extend_from_slice(&number.to_le_bytes());
+    }
+    (header, digest)
+}
+
+/// The bytes of a file with the digests that fit what is in it, so that fuzzing gets behind them.
+pub(crate) fn sealed(bytes: &[u8]) -> Vec<u8> {
+    let mut content = bytes.get(HEADER..).unwrap_or_default();
+    let whole = content;
+    let read = Vec::<Part>::decode(&mut content)
+        .and_then(|parts| Ok((parts, Snapshot::decode_if(content, |_, _| true)?)));
+    let (mut head, mut entries) = (Vec::new(), Vec::new());
+    match &read {
+        Ok((parts, snapshot)) => {
+            parts.encode(&mut head);
+            let (own, pieces) = snapshot.pieces();
+            head.extend_from_slice(&own);
+            pieces.for_each(|piece| entries.extend_from_slice(piece));
+        }
+        Err(_) => head.extend_from_slice(whole),
+    }
+    let (header, _) = header(&head, head.len() + entries.len());
+    [header, head, entries].concat()
 }
 
 /// Reads the bytes of a file.

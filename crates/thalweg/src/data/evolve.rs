@@ -12,6 +12,7 @@ use super::codec::{
     DecodeError, Level, derive_support::read_varint, derive_support::write_varint, read_len, take,
 };
 use super::schema::{Evolution, Field, Schema};
+use std::cell::Cell;
 
 /// How the values of one schema become those of another.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Migration {
     steps: Vec<Step>,
     root: usize,
     changes: Vec<String>,
+    /// How many bytes elements have got so far that had none.
+    grown: Cell<usize>,
 }
 
 /// How a value is read and written.
@@ -86,7 +89,7 @@ impl Migration {
                 finder.step(from, to)?
             }
         };
-        Ok(Self { steps: finder.steps, root, changes: finder.changes })
+        Ok(Self { steps: finder.steps, root, changes: finder.changes, grown: Cell::new(0) })
     }
 
     /// What is different, each in a few words.
@@ -202,9 +205,22 @@ impl Migration {
             let (before, start) = (input.len(), out.len());
             self.step(item, input, out)?;
             if input.len() == before {
-                return repeat(start, length, out);
+                return self.repeat(start, length, out);
             }
         }
+        Ok(())
+    }
+
+    /// Repeats the element from `start` on, so that there are `length`: one that is read from no bytes is as all others.
+    fn repeat(&self, start: usize, length: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let element = out[start..].to_vec();
+        let grown = self.grown.get().saturating_add(element.len().saturating_mul(length));
+        if grown > MOST_NEW {
+            return Err(DecodeError::invalid("such that lists get at most 256 MiB by the change"));
+        }
+        self.grown.set(grown);
+        out.truncate(start);
+        out.extend(element.repeat(length));
         Ok(())
     }
 
@@ -238,19 +254,8 @@ impl Migration {
     }
 }
 
-/// The most bytes that a list gets whose elements had none: the input does not limit them.
-const MOST_NEW: usize = 1 << 30;
-
-/// Repeats the element from `start` on, so that there are `length`: one that is read from no bytes is as all others.
-fn repeat(start: usize, length: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
-    let element = out[start..].to_vec();
-    if element.len().saturating_mul(length) > MOST_NEW {
-        return Err(DecodeError::invalid("a list of at most 1 GiB after the change"));
-    }
-    out.truncate(start);
-    out.extend(element.repeat(length));
-    Ok(())
-}
+/// The most bytes that elements get which had none, in all values together: the input does not limit them.
+const MOST_NEW: usize = 1 << 28;
 
 fn same(length: usize, input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     out.extend_from_slice(take(input, length)?);

@@ -11,7 +11,8 @@ use serde_json::{Map, Number, Value};
 ///
 /// If the bytes are not a value of the schema.
 pub(crate) fn to_json(schema: &Schema, input: &mut &[u8]) -> Result<Value, DecodeError> {
-    Shown { open: Vec::new(), empty: 0 }.value(schema, input)
+    let left = input.len().saturating_mul(VALUES_PER_BYTE).saturating_add(VALUES);
+    Shown { open: Vec::new(), empty: 0, left }.value(schema, input)
 }
 
 /// The types that enclose a value, by which those are found that contain themselves.
@@ -19,7 +20,13 @@ struct Shown<'s> {
     open: Vec<(&'s str, &'s Schema)>,
     /// How many elements without bytes there are so far: the length of the input does not limit them.
     empty: usize,
+    /// How many values there may still be: parts of elements may be without bytes, too.
+    left: usize,
 }
+
+/// The most values that are shown of an entry: so many for each of its bytes, and these.
+const VALUES_PER_BYTE: usize = 64;
+const VALUES: usize = 1 << 18;
 
 fn number<const N: usize, T: Into<Number>>(
     input: &mut &[u8],
@@ -45,6 +52,10 @@ impl<'s> Shown<'s> {
     fn value(&mut self, schema: &'s Schema, input: &mut &[u8]) -> Result<Value, DecodeError> {
         // Of every value, so that this is stricter than decoding: it needs more of the stack.
         let _level = Level::enter()?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or(DecodeError::invalid("shown: they have too many parts without bytes"))?;
         Ok(match schema {
             Schema::Bool => Value::Bool(match array(input)? {
                 [0] => false,

@@ -17,16 +17,21 @@ impl Consumed {
         }
     }
 
-    /// Adds ranges, and puts all in order.
+    /// Adds ranges, and puts all in order. What is no range, as of a damaged checkpoint, is left out.
     pub(super) fn add_all(&mut self, other: Vec<(u64, u64)>) {
         let Self(all) = self;
-        all.extend(other);
+        all.extend(other.into_iter().filter(|(begin, end)| begin < end));
         all.sort_unstable();
         all.dedup_by(|(begin, end), (_, last)| {
             let touches = *begin <= *last;
             *last = if touches { (*last).max(*end) } else { *last };
             touches
         });
+    }
+
+    /// How much was read, of ranges in order.
+    pub(super) fn length(&self) -> u64 {
+        self.0.iter().map(|(begin, end)| end - begin).sum()
     }
 
     pub(super) fn ranges(&self) -> &Vec<(u64, u64)> {
@@ -54,6 +59,14 @@ impl Consumed {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_range_was_not_read() {
+        let mut read = Consumed::default();
+        read.add_all(vec![(9, 3), (2, u64::MAX), (20, u64::MAX), (0, 1), (4, 4)]);
+        assert_eq!(read.length(), 1 + (u64::MAX - 2));
+        assert_eq!(read.left_of(0..30), [(1, 2)]);
+    }
 
     proptest! {
         #[test]

@@ -116,8 +116,7 @@ fn position(read: Vec<FileRead>) -> String {
     for (path, _, ranges) in read {
         files.entry(path).or_default().add_all(ranges);
     }
-    let read = files.values().flat_map(|read| read.ranges()).map(|(begin, end)| end - begin);
-    let bytes = show::bytes(read.sum());
+    let bytes = show::bytes(files.values().map(Consumed::length).fold(0, u64::saturating_add));
     let s = if files.len() == 1 { "" } else { "s" };
     format!("after {bytes} read of {} file{s}", show::count(files.len() as u64))
 }

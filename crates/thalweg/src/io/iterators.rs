@@ -152,8 +152,7 @@ fn items_read(positions: Vec<Position>) -> String {
 fn numbers_read(parts: Vec<Vec<(u64, u64)>>) -> String {
     let mut all = Consumed::default();
     parts.into_iter().for_each(|ranges| all.add_all(ranges));
-    let read = all.ranges().iter().fold(0, |sum, (begin, end)| sum + (end - begin));
-    format!("after {} numbers", show::count(read))
+    format!("after {} numbers", show::count(all.length()))
 }
 
 /// How far an iterator was read.

@@ -213,6 +213,40 @@ fn referring(number: u64, files: &[(&str, u64)]) -> Snapshot {
 }
 
 #[test]
+fn checkpoints_that_say_they_have_endless_records_are_summed_up() {
+    of_each_kind(|folder| {
+        let store = Store::open(folder).unwrap();
+        let name = "spilled-a.records";
+        let mut hostile = referring(1, &[]);
+        let id = StateId { operator: "sorted".to_owned(), name: "value".to_owned() };
+        let mut entry = FileEntry::of(name, 1);
+        entry.records = u64::MAX;
+        hostile.add(&id, &shape(), Entries::default(), vec![entry; 2]);
+        store.write(1, &hostile, Vec::new()).unwrap();
+        folder.replace(name, &[0; 10]);
+        let states = CheckpointDir::of(folder).read(1).unwrap();
+        assert_eq!(states[1].entries, u64::MAX);
+    });
+}
+
+#[test]
+fn what_is_altered_is_read_once_it_is_sealed() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = make(dir.path(), dir.path()).unwrap();
+    Store::open(&folder).unwrap().write(1, &snapshot(7), Vec::new()).unwrap();
+    let whole = folder.read(&Store::name_of(1)).unwrap();
+    assert_eq!(sealed(&whole), whole);
+    let mut altered = whole.clone();
+    // The last byte of the number that is the entry.
+    *altered.last_mut().unwrap() = 1;
+    assert!(parse(&altered).is_err());
+    assert_eq!(parse(&sealed(&altered)).unwrap().0, snapshot(7 + (1 << 56)));
+    for length in 0..whole.len() {
+        assert!(parse(&sealed(&whole[..length])).is_err(), "{length} bytes");
+    }
+}
+
+#[test]
 fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
     of_each_kind(|folder| {
         let there = || {

@@ -435,6 +435,20 @@ fn lists_of_lists_without_bytes_are_bounded() {
     let schema = Vec::<Vec<()>>::schema();
     let shown = crate::data::to_json(&schema, &mut &*bytes).unwrap();
     assert_eq!(shown[99_999], "60000 elements without bytes");
+    // So do those of a hundred thousand entries, in all together.
+    let migration = Migration::find(&schema, &Vec::<Vec<Option<()>>>::schema(), false).unwrap();
+    let (mut grown, inner) = (0, encoded(&vec![vec![(); 60_000]]));
+    let refused = (0..100_000).find(|_| {
+        let mut out = Vec::new();
+        let applied = migration.apply(&mut &*inner, &mut out);
+        grown += out.len();
+        applied.is_err()
+    });
+    assert!(refused.is_some() && grown < 1 << 29, "{grown}");
+    // What elements consist of that have no bytes is not without end either.
+    let parts = Schema::Tuple(vec![Schema::Unit; 1000]);
+    let bytes = encoded(&vec![(); 60_000]);
+    assert!(crate::data::to_json(&Schema::List(Box::new(parts)), &mut &*bytes).is_err());
     // Parts without bytes beside others are no such elements.
     let pairs = encoded(&vec![((), 7_u8); 70_000]);
     let shown = crate::data::to_json(&Vec::<((), u8)>::schema(), &mut &*pairs).unwrap();
