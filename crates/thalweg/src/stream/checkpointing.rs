@@ -12,7 +12,7 @@ use super::watch::Warnings;
 use crate::checkpoint::{
     Aside, CheckpointDir, Checkpoints, Folder, Part, Storage, Store, Stored, Taken, make,
 };
-use crate::clock::nanos;
+use crate::clock::{Nanos, nanos};
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::fault::{Fault, is_planted};
@@ -219,9 +219,8 @@ impl Checkpointing {
     fn take_all(&self, job: &RunningJob, warnings: &Warnings) {
         let mut failure = Failure::default();
         let mut lateness = Lateness::new(self.interval);
-        let mut next = job.now().saturating_add(nanos(self.interval));
-        // What fails is not tried at once again, however much it is wanted.
-        let mut again = 0;
+        let interval = nanos(self.interval);
+        let mut due = Due::after(job.now(), interval, &failure);
         while !job.is_over() {
             if let Some(why) = job.launched().job.wait_suspended(LOOK.min(self.interval)) {
                 let taken = self.take(job, true, &mut lateness, warnings);
@@ -231,8 +230,8 @@ impl Checkpointing {
                 return;
             }
             let savepoints = job.savepoints.take();
-            let is_wanted = job.launched().job.wants_checkpoint() && job.now() >= again;
-            if savepoints.is_empty() && !is_wanted && job.now() < next {
+            let is_wanted = job.launched().job.wants_checkpoint();
+            if savepoints.is_empty() && !due.is_now(job.now(), is_wanted) {
                 continue;
             }
             let taken = self.take(job, false, &mut lateness, warnings);
@@ -251,9 +250,8 @@ impl Checkpointing {
                     None => failure.report(&error, warnings),
                 },
             }
-            again = job.now().saturating_add(nanos(failure.pause()));
             job.launched().job.may_wait_for_checkpoints(!failure.is_by_plan());
-            next = job.now().saturating_add(nanos(self.interval));
+            due = Due::after(job.now(), interval, &failure);
         }
     }
 
@@ -447,6 +445,26 @@ fn old(age: Duration) -> String {
     format!(", {} old", show::span(age))
 }
 
+/// When the next checkpoint is taken, by the job's clock.
+struct Due {
+    /// One that is wanted: what fails is not tried again at once, however much it is wanted.
+    wanted: Nanos,
+    /// Any.
+    any: Nanos,
+}
+
+impl Due {
+    /// After one that was taken at this time, or has failed as the last of several failures.
+    fn after(now: Nanos, interval: Nanos, failure: &Failure) -> Self {
+        let after = |span| now.saturating_add(span);
+        Self { wanted: after(nanos(failure.pause())), any: after(interval) }
+    }
+
+    fn is_now(&self, now: Nanos, is_wanted: bool) -> bool {
+        now >= self.any || is_wanted && now >= self.wanted
+    }
+}
+
 /// What keeps checkpoints from being taken, by the kind of the error and its operator: it is reported once.
 #[derive(Default)]
 struct Failure {
@@ -558,5 +576,36 @@ impl Checkpointer {
     /// Waits until the thread has ended; the job is over.
     pub(super) fn end(self) {
         let _ = self.0.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+    const HOUR: Nanos = 3600 * SECOND;
+
+    #[test]
+    fn what_has_failed_and_is_wanted_is_tried_again_after_longer_and_longer_pauses() {
+        let warnings = Warnings::of(None);
+        let mut failure = Failure::default();
+        assert!(Due::after(SECOND, HOUR, &failure).is_now(SECOND, true));
+        assert!(!Due::after(SECOND, HOUR, &failure).is_now(SECOND, false));
+        let mut now = SECOND;
+        for pause in [1, 2, 4, 8, 16, 30, 30] {
+            failure.report(&Error::new(ErrorKind::Io, "the disk is full"), &warnings);
+            let due = Due::after(now, HOUR, &failure);
+            assert!(!due.is_now(now, true), "at once");
+            now += pause * SECOND;
+            assert!(!due.is_now(now - 1, true), "before {pause} seconds");
+            assert!(due.is_now(now, true) && !due.is_now(now, false));
+        }
+        // The usual ones do not wait for that.
+        assert!(Due::after(now, SECOND, &failure).is_now(now + SECOND, false));
+        failure.over(&warnings);
+        assert!(Due::after(now, HOUR, &failure).is_now(now, true));
+        failure.report(&Error::new(ErrorKind::Io, "the disk is full"), &warnings);
+        assert!(Due::after(now, HOUR, &failure).is_now(now + SECOND, true));
     }
 }
