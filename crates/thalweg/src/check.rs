@@ -641,16 +641,16 @@ pub(crate) fn on_cluster<T: Send>(
     run: &(dyn Fn(&Environment) -> Result<T, String> + Sync),
 ) -> Vec<Result<T, String>> {
     /// The program of a host, until it is dropped.
-    struct Program(Arc<Cluster>);
+    struct Program(Arc<Cluster>, HostId);
 
     impl Drop for Program {
         fn drop(&mut self) {
-            self.0.leave();
+            self.0.leave(self.1);
         }
     }
 
     let host = |host: usize| {
-        let program = Program(Arc::clone(cluster));
+        let program = Program(Arc::clone(cluster), HostId(host));
         let body = move || {
             let own = NonZeroUsize::new(cores[host]).unwrap_or(config.cores);
             let config = Config { cores: own, ..config.clone() };

@@ -138,6 +138,35 @@ fn barriers_that_several_hosts_request_at_once_cover_all_that_was_read_before() 
 }
 
 #[test]
+fn a_host_whose_program_ends_before_the_job_of_the_others_is_lost_to_them() {
+    let once = |env: &crate::Environment| {
+        let count = env.iter(0..10u8).shuffle().count().collect_one();
+        env.run()?;
+        count.take()
+    };
+    for seed in 0..6 {
+        let (ended, jobs) = (HostId(seed as usize % 3), seed / 3);
+        let cluster = Cluster::new(seed, 8, 3);
+        let outcomes = on_cluster(&cluster, &Config::default(), &[1, 2, 1], &|env| {
+            let mut outcome = (0..jobs).try_for_each(|_| once(env).map(drop));
+            if env.host() != ended {
+                outcome = outcome.and_then(|()| once(env).map(drop));
+            }
+            outcome.map_err(|error| format!("{:?}: {error}", error.kind()))
+        });
+        for (host, outcome) in outcomes.into_iter().enumerate() {
+            if host == ended.0 {
+                outcome.unwrap();
+                continue;
+            }
+            let error = outcome.unwrap_err();
+            let expected = format!("Lost: host {} is lost", ended.0);
+            assert!(error.starts_with(&expected) && error.contains(" has ended"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_job_that_hosts_describe_differently_fails_on_all_before_it_runs() {
     for seed in 0..20 {
         let differing = HostId(seed as usize % 3);

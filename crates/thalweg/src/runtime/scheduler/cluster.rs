@@ -99,6 +99,8 @@ impl Frames {
 struct Programs {
     /// How many have not ended.
     running: usize,
+    /// The hosts of those that have.
+    ended: Vec<HostId>,
     /// How many of these wait.
     waiting: usize,
     /// How many of those have found that they have to wait on, since the last steps.
@@ -121,6 +123,8 @@ const CAUGHT_UP: u64 = 4;
 const STEP: Nanos = 2_000;
 /// How a host is lost.
 const DROPPED: &str = "it was dropped";
+const ENDED: &str =
+    "its program has ended, and did not run this job to its end as the other hosts do";
 /// By how much the clocks of two hosts differ.
 const APART: Nanos = 3_600_000_000_000;
 
@@ -144,7 +148,8 @@ impl Cluster {
                 memory: OnceLock::new(),
             }
         };
-        let programs = Programs { running: hosts, waiting: 0, looked: 0, rounds: 0 };
+        let programs =
+            Programs { running: hosts, ended: Vec::new(), waiting: 0, looked: 0, rounds: 0 };
         Arc::new(Self {
             turn,
             steps,
@@ -168,9 +173,12 @@ impl Cluster {
         lock(&self.order).drop = Some((steps, host));
     }
 
-    /// A program has ended.
-    pub(crate) fn leave(&self) {
-        lock(&self.programs).running -= 1;
+    /// The program of a host has ended.
+    pub(crate) fn leave(&self, host: HostId) {
+        let mut programs = lock(&self.programs);
+        programs.running -= 1;
+        programs.ended.push(host);
+        drop(programs);
         self.changed.notify_all();
     }
 
@@ -282,8 +290,16 @@ impl Cluster {
         true
     }
 
-    /// Fails every job, since none of them can go on.
-    fn fail_all(&self) {
+    /// Fails every job, since none of them can go on. Where programs have ended, the jobs of the others have lost these hosts.
+    fn fail_all(&self, ended: &[HostId]) {
+        if !ended.is_empty() {
+            let receivers = lock(&self.frames).receivers.clone();
+            let waiting = receivers.iter().filter(|((host, _), _)| !ended.contains(host));
+            for (_, receiver) in waiting {
+                ended.iter().for_each(|host| receiver.lost(*host, ENDED));
+            }
+            return;
+        }
         for (number, host) in self.hosts.iter().enumerate() {
             for cell in lock(&host.started).drain(..).filter_map(|cell| cell.upgrade()) {
                 let what = format!("host {number} waits for the others, and they wait for it");
@@ -367,8 +383,16 @@ impl Scheduler for SimulatedHost {
                 // A host whose program has ended sends nothing any more.
                 let alone = programs.running < cluster.hosts.len();
                 if in_vain >= if alone { PATIENCE / 100 } else { PATIENCE } {
-                    cluster.fail_all();
+                    let ended = programs.ended.clone();
+                    drop(programs);
+                    cluster.fail_all(&ended);
+                    programs = lock(&cluster.programs);
                     in_vain = 0;
+                    // What a program waits for may have failed without a step.
+                    programs.rounds += 1;
+                    programs.looked = 0;
+                    cluster.changed.notify_all();
+                    continue;
                 }
                 let waited = cluster.changed.wait_timeout(programs, LOOK);
                 programs = waited.unwrap_or_else(PoisonError::into_inner).0;
