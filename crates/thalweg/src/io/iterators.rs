@@ -24,8 +24,9 @@ impl Environment {
     /// The records of an iterator, in one task: on several hosts, those of the iterator on the first.
     ///
     /// For several tasks see [`parallel_iter`](Self::parallel_iter) and [`range`](Self::range), or add
-    /// [`shuffle`](Stream::shuffle) after it. An iterator that blocks also blocks one of the engine's threads: send
-    /// such records through a [`channel`](Self::channel) instead.
+    /// [`shuffle`](Stream::shuffle) after it. An iterator that blocks also blocks one of the engine's threads, and nothing
+    /// interrupts it: a job that is cancelled or has failed ends only when the iterator has returned. Send such records through
+    /// a [`channel`](Self::channel) instead.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -59,7 +60,9 @@ impl Environment {
     /// closure receives the index of the iterator to make, and their number; it is called on the host of the task.
     ///
     /// A task takes as many as 64 items from a fast iterator before it processes the first of them, and behind an exchange records
-    /// wait in batches: an iterator that waits for what becomes of its items may wait for ever. Send such records through a
+    /// wait in batches: an iterator that waits for what becomes of its items may wait for ever. Nothing interrupts an iterator
+    /// that blocks: a job that is cancelled or has failed drops the items, and ends only when all iterators have returned. So one
+    /// that waits for its items, or for another task's iterator, keeps it from ending. Send such records through a
     /// [`channel`](Self::channel).
     ///
     /// ```

@@ -113,8 +113,8 @@ impl JobHandle {
         self.running.stats()
     }
 
-    /// Ends the job as soon as its tasks have ended their turns. What it has computed is dropped,
-    /// and [`wait`](Self::wait) gives an error of kind
+    /// Ends the job as soon as its tasks have ended their turns: an iterator or a closure that blocks is waited for, since nothing
+    /// interrupts it. What it has computed is dropped, and [`wait`](Self::wait) gives an error of kind
     /// [`Cancelled`](crate::ErrorKind::Cancelled).
     ///
     /// Once all tasks have succeeded and their results are computed, the job is done, and cancelling it has no

@@ -57,6 +57,10 @@ impl Door {
         self.1.notify_all();
     }
 
+    fn is_open(&self) -> bool {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pass(&self) {
         let mut open = self.0.lock().unwrap();
         while !*open {
@@ -138,5 +142,47 @@ fn a_job_that_is_over_stays_as_it_ended() {
             assert_eq!(count.take()?.unwrap(), 9);
             Ok(())
         });
+    });
+}
+
+#[test]
+fn a_job_that_is_cancelled_or_fails_waits_for_an_iterator_that_blocks() {
+    in_time(|| {
+        for fails in [false, true] {
+            let env = environment(|config| config.cores = 2.try_into().unwrap());
+            let [called, door, returned] = [(); 3].map(|()| Arc::new(Door::default()));
+            let own = [&called, &door, &returned].map(Arc::clone);
+            let blocked = env.parallel_iter(move |task, _| {
+                let [called, door, returned] = own.clone();
+                std::iter::once_with(move || {
+                    if task == 0 {
+                        called.open();
+                        door.pass();
+                        returned.open();
+                    }
+                    task
+                })
+            });
+            let waits = Arc::clone(&called);
+            blocked.for_each_parallel(move |task| {
+                waits.pass();
+                assert!(!fails || task == 0, "task {task} fails");
+            });
+            let job = env.start().unwrap();
+            called.pass();
+            if !fails {
+                job.cancel();
+            }
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // Long enough for a job to end that did not wait.
+                    std::thread::sleep(Duration::from_millis(100));
+                    door.open();
+                });
+                let kind = if fails { ErrorKind::Panic } else { ErrorKind::Cancelled };
+                assert_eq!(job.wait().unwrap_err().kind(), kind);
+                assert!(returned.is_open(), "it has not waited");
+            });
+        }
     });
 }
