@@ -1,10 +1,11 @@
 //! The client of a source: one for all partitions that a process reads.
 
 use crate::connections::{Connections, Watch, missing_feature};
+use crate::rights::{Needs, code_of, is_denial};
 use crate::topics::Topics;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::metadata::Metadata;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,20 +83,13 @@ pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
 
 /// Whether trying again cannot help.
 pub(crate) fn is_hopeless(error: &KafkaError) -> bool {
-    use RDKafkaErrorCode as Code;
-    let code = match error {
-        KafkaError::Transaction(error) => Some(error.code()),
-        other => other.rdkafka_error_code(),
-    };
+    let code = code_of(error);
     matches!(error, KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_))
+        || code.is_some_and(is_denial)
         || matches!(
             code,
             Some(
-                Code::TopicAuthorizationFailed
-                    | Code::GroupAuthorizationFailed
-                    | Code::ClusterAuthorizationFailed
-                    | Code::TransactionalIdAuthorizationFailed
-                    | Code::SaslAuthenticationFailed
+                Code::SaslAuthenticationFailed
                     | Code::UnsupportedVersion
                     | Code::InvalidTransactionTimeout
                     | Code::MessageSizeTooLarge
@@ -110,6 +104,7 @@ pub(crate) fn is_hopeless(error: &KafkaError) -> bool {
 /// Asks brokers until they answer, for a while.
 pub(crate) fn asked<T>(
     doing: &str,
+    needs: &Needs<'_>,
     connections: &Connections,
     mut ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
@@ -120,8 +115,10 @@ pub(crate) fn asked<T>(
                 connections.work();
                 return Ok(answer);
             }
-            Err(cause) if connections.are_hopeless(&cause) || began.elapsed() >= PATIENCE => {
-                return Err(connections.error(doing, cause));
+            Err(cause)
+                if connections.are_hopeless(needs, &cause) || began.elapsed() >= PATIENCE =>
+            {
+                return Err(connections.error(doing, needs, cause));
             }
             Err(_) => thread::sleep(Duration::from_millis(200)),
         }
@@ -213,8 +210,25 @@ impl Fetcher {
     /// What the cluster says of topics.
     pub(crate) fn metadata(&self, topics: &Topics) -> Result<Metadata> {
         let ask = |patience| self.consumer.fetch_metadata(topics.single(), patience);
-        asked(&format!("list the partitions of {topics}"), self.connections(), ask)
+        let needs = Needs::topic("`Describe`", topics.single().unwrap_or_default());
+        asked(&format!("list the partitions of {topics}"), &needs, self.connections(), ask)
     }
+
+    /// Why a topic is not among those that the cluster has listed. A list of all topics leaves out what the user may not see.
+    pub(crate) fn missing(&self, name: &str) -> Error {
+        match self.metadata(&Topics::from(name)) {
+            Ok(metadata) => missing(&metadata, name),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Why there are no partitions of a topic in an answer about it.
+pub(crate) fn missing(metadata: &Metadata, name: &str) -> Error {
+    let topic = metadata.topics().iter().find(|topic| topic.name() == name);
+    let code = topic.and_then(|topic| topic.error()).map(Code::from);
+    let denied = Needs::topic("`Describe`", name).denied(&format!("find the topic {name}"), code);
+    denied.unwrap_or_else(|| Error::new(ErrorKind::Io, format!("there is no topic `{name}`")))
 }
 
 impl Drop for Fetcher {

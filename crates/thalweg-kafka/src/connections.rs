@@ -4,6 +4,7 @@
 //! trusted, say.
 
 use crate::client::{error, is_hopeless};
+use crate::rights::{Needs, code_of};
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
@@ -22,6 +23,8 @@ struct State {
     failed: Option<Failed>,
     /// Whether a broker has ever answered.
     worked: bool,
+    /// Whether the coordinator of a group may not be known. Requests to it wait in vain then.
+    no_group: bool,
 }
 
 /// The code of a failure, and what the client says of it.
@@ -32,9 +35,11 @@ impl Connections {
     pub(crate) fn failed(&self, error: &KafkaError, reason: &str) {
         log::warn!(target: "librdkafka", "{error}: {reason}");
         let code = error.rdkafka_error_code();
-        // That all brokers are down follows from what was said of each.
-        if code != Some(Code::AllBrokersDown) {
-            self.state().failed = Some((code, reason.to_owned()));
+        match code {
+            // That all brokers are down follows from what was said of each.
+            Some(Code::AllBrokersDown) => {}
+            Some(Code::GroupAuthorizationFailed) => self.state().no_group = true,
+            _ => self.state().failed = Some((code, reason.to_owned())),
         }
     }
 
@@ -60,18 +65,24 @@ impl Connections {
 
     /// A broker has answered.
     pub(crate) fn work(&self) {
-        *self.state() = State { failed: None, worked: true };
+        let mut state = self.state();
+        (state.failed, state.worked) = (None, true);
     }
 
     /// Whether trying again cannot help: a request that failed so, or settings that no broker has accepted yet.
-    pub(crate) fn are_hopeless(&self, cause: &KafkaError) -> bool {
+    pub(crate) fn are_hopeless(&self, needs: &Needs<'_>, cause: &KafkaError) -> bool {
         let state = self.state();
-        is_hopeless(cause) || (!state.worked && state.failed.as_ref().is_some_and(is_refused))
+        is_hopeless(cause)
+            || state.code(needs, cause) == Some(Code::GroupAuthorizationFailed)
+            || (!state.worked && state.failed.as_ref().is_some_and(is_refused))
     }
 
     /// The error of a request, with what is known of the connections.
-    pub(crate) fn error(&self, doing: &str, cause: KafkaError) -> Error {
+    pub(crate) fn error(&self, doing: &str, needs: &Needs<'_>, cause: KafkaError) -> Error {
         let state = self.state();
+        if let Some(denied) = needs.denied(doing, state.code(needs, &cause)) {
+            return denied.caused_by(cause);
+        }
         let Some(failed) = state.failed.as_ref().filter(|_| is_without_answer(&cause)) else {
             return error(doing, cause);
         };
@@ -85,6 +96,16 @@ impl Connections {
     }
 }
 
+impl State {
+    /// The code of a request that failed so, or of what it has waited for.
+    fn code(&self, needs: &Needs<'_>, cause: &KafkaError) -> Option<Code> {
+        if self.no_group && !needs.group.is_empty() && is_without_answer(cause) {
+            return Some(Code::GroupAuthorizationFailed);
+        }
+        code_of(cause)
+    }
+}
+
 /// Whether one side does not accept what the other shows. Some of what brokers refuse is the end of a connection to the client.
 fn is_refused((code, reason): &Failed) -> bool {
     is_refusal(*code) || reason.contains("SSL alert")
@@ -95,11 +116,8 @@ fn is_refusal(code: Option<Code>) -> bool {
 }
 
 /// Whether a request may have failed because there is no connection.
-fn is_without_answer(cause: &KafkaError) -> bool {
-    let code = match cause {
-        KafkaError::Transaction(error) => Some(error.code()),
-        other => other.rdkafka_error_code(),
-    };
+pub(crate) fn is_without_answer(cause: &KafkaError) -> bool {
+    let code = code_of(cause);
     is_refusal(code)
         || matches!(
             code,
@@ -205,23 +223,23 @@ mod tests {
     #[test]
     fn an_error_has_what_was_said_of_the_connection() {
         let connections = Connections::default();
-        assert_eq!(connections.error("ask", TIMED_OUT).message(), "cannot ask");
+        assert_eq!(connections.error("ask", &Needs::default(), TIMED_OUT).message(), "cannot ask");
         connections.failed(&KafkaError::Global(Code::Authentication), "no such user");
         connections.failed(&KafkaError::Global(Code::AllBrokersDown), "1/1 brokers are down");
-        let error = connections.error("ask", TIMED_OUT);
+        let error = connections.error("ask", &Needs::default(), TIMED_OUT);
         assert_eq!(error.kind(), ErrorKind::Config);
         let expected =
             "cannot ask: no such user; see `sasl.mechanism`, `sasl.username` and `sasl.password`";
         assert_eq!(error.message(), expected);
         // What brokers have answered has nothing to do with connections.
         let answered = KafkaError::MetadataFetch(Code::InvalidTopic);
-        assert_eq!(connections.error("ask", answered).message(), "cannot ask");
-        assert!(connections.are_hopeless(&TIMED_OUT));
+        assert_eq!(connections.error("ask", &Needs::default(), answered).message(), "cannot ask");
+        assert!(connections.are_hopeless(&Needs::default(), &TIMED_OUT));
         connections.work();
-        assert_eq!(connections.error("ask", TIMED_OUT).message(), "cannot ask");
+        assert_eq!(connections.error("ask", &Needs::default(), TIMED_OUT).message(), "cannot ask");
         // What has worked may work again.
         connections.failed(&KafkaError::Global(Code::SSL), "a certificate is too old");
-        assert!(!connections.are_hopeless(&TIMED_OUT));
+        assert!(!connections.are_hopeless(&Needs::default(), &TIMED_OUT));
     }
 
     #[test]
@@ -229,15 +247,18 @@ mod tests {
         let connections = Connections::default();
         let line = "[thrd:a:9092/1]: a:9092/1: Disconnected";
         connections.logged(RDKafkaLogLevel::Info, "FAIL", line);
-        assert!(!connections.are_hopeless(&TIMED_OUT));
-        let error = connections.error("ask", TIMED_OUT);
+        assert!(!connections.are_hopeless(&Needs::default(), &TIMED_OUT));
+        let error = connections.error("ask", &Needs::default(), TIMED_OUT);
         assert_eq!(
             (error.kind(), error.message()),
             (ErrorKind::Io, "cannot ask: a:9092/1: Disconnected")
         );
         connections.failed(&KafkaError::Global(Code::SSL), "an alert");
         connections.logged(RDKafkaLogLevel::Info, "FAIL", line);
-        assert_eq!(connections.error("ask", TIMED_OUT).message(), "cannot ask: an alert");
+        assert_eq!(
+            connections.error("ask", &Needs::default(), TIMED_OUT).message(),
+            "cannot ask: an alert"
+        );
     }
 
     #[test]

@@ -66,6 +66,18 @@
 //! A job whose first connections are refused ends with an error of the kind [`Config`](thalweg::ErrorKind::Config) that has the
 //! reason and the settings to look at; one that reaches no broker ends after 15 seconds.
 //!
+//! # Rights
+//!
+//! What the brokers' rules (ACLs) do not allow ends the job with an error of the kind [`Config`](thalweg::ErrorKind::Config) that names
+//! the operation and the topic, the group or the transactional id: before the job begins where brokers say it then, and otherwise when
+//! it is first refused, also in a job that runs.
+//!
+//! | | needs |
+//! |---|---|
+//! | [`KafkaSource`] | `Read` and `Describe` on the topics; `Read` on the [group](KafkaSource::group), if there is one |
+//! | [`KafkaSink::at_least_once`] | `Write` and `Describe` on the topic |
+//! | [`KafkaSink::exactly_once`] | `Write`, `Read` and `Describe` on the topic, which marks of transactions are offsets of; `Write` on transactional ids and `Read` on groups whose names begin with [`transactional_id_prefix`](KafkaSink::transactional_id_prefix) |
+//!
 //! # Avro
 //!
 //! With the feature `avro`, values and keys are decoded from Avro and encoded as Avro in the wire form of a schema registry: see
@@ -85,6 +97,7 @@ mod kept;
 mod message;
 mod outgoing;
 mod reader;
+mod rights;
 mod sink;
 #[cfg(doctest)]
 mod snippets;

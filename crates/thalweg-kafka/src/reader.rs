@@ -3,6 +3,7 @@
 use crate::client::{Consumer, Fetcher, Suspect, Verdict, error};
 use crate::connections::Watch;
 use crate::message::{Message, MessageRef};
+use crate::rights::Needs;
 use crate::source::{Partition, Position, gone, list_of, place};
 use rdkafka::Message as _;
 use rdkafka::consumer::Consumer as _;
@@ -13,7 +14,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::connector::{Emit, ReadStatus, SplitReader, SplitWaker};
 use thalweg::memory::Reservation;
-use thalweg::{Error, ErrorKind, Result};
+use thalweg::{Error, ErrorKind, Place, Result};
 
 /// Records that are emitted in a turn, and between two looks at whether there is room.
 const TURN: usize = 1024;
@@ -116,6 +117,12 @@ impl Reader {
             ) => {
                 self.suspect();
                 Ok(None)
+            }
+            (_, Some(RDKafkaErrorCode::TopicAuthorizationFailed)) => {
+                let place = Place::Split(self.partition.to_string(), Some(self.next.to_string()));
+                let needs = Needs::topic("`Read`", &self.partition.topic);
+                let denied = needs.denied("read the partition", code);
+                Err(denied.unwrap_or_else(|| error("read the partition", cause)).at(place))
             }
             (_, Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)) => {
                 let what = "the record is not there any more: it is older than the topic keeps records, \

@@ -1,9 +1,10 @@
 //! Topics as sinks.
 
-use crate::client::{Options, asked, error};
+use crate::client::{Options, asked, error, missing};
 use crate::connections::Watch;
 use crate::kept::Kept;
 use crate::outgoing::{Limits, Outgoing};
+use crate::rights::Needs;
 use crate::transactions::{Clients, Epoch, Transactions};
 use crate::writer::{Deliveries, Most, Room, Writer};
 use futures_executor::block_on;
@@ -175,7 +176,7 @@ where
             self.number("queue.buffering.max.kbytes")?,
             self.number("queue.buffering.max.messages")?,
         );
-        let deliveries = Deliveries::new(room, Arc::clone(&self.watch.0));
+        let deliveries = Deliveries::new(self.topic.clone(), room, Arc::clone(&self.watch.0));
         let made = self.config()?.create_with_context(deliveries);
         let made = Arc::new(made.map_err(|cause| error("make a client of Kafka", cause))?);
         let limits = self.limits(&made)?;
@@ -186,12 +187,13 @@ where
     /// What the brokers accept.
     fn limits(&self, producer: &ThreadedProducer<Deliveries>) -> Result<Limits> {
         let ask = |patience| producer.client().fetch_metadata(Some(&self.topic), patience);
-        let metadata = asked(&format!("ask for the topic `{}`", self.topic), &self.watch.0, ask)?;
+        let needs = Needs::topic("`Describe`", &self.topic);
+        let doing = format!("ask for the topic `{}`", self.topic);
+        let metadata = asked(&doing, &needs, &self.watch.0, ask)?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let partitions = topic.map_or(0, |topic| topic.partitions().len() as i32);
         if partitions == 0 {
-            let what = format!("there is no topic `{}`", self.topic);
-            return Err(Error::new(ErrorKind::Io, what));
+            return Err(missing(&metadata, &self.topic));
         }
         let asked = self.number("message.max.bytes")?.unwrap_or(1_000_000);
         // Not all may ask for the settings of a topic.

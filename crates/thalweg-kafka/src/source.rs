@@ -5,6 +5,7 @@ use crate::client::{Fetcher, Options, PATIENCE, asked, error};
 use crate::connections::Watch;
 use crate::message::Message;
 use crate::reader::Reader;
+use crate::rights::Needs;
 use crate::topics::Topics;
 use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::KafkaResult;
@@ -145,7 +146,7 @@ impl KafkaSource {
 
     /// Commits offsets to this group with each checkpoint, and when a job with an end has ended well, so that Kafka's tools show how far the job has read. The job
     /// itself goes on from its checkpoints, whatever the group has. Partitions are not dealt out by the group, so other
-    /// consumers must not use it.
+    /// consumers must not use it. A group that the user may not see ends the job before it begins.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
@@ -245,7 +246,9 @@ impl KafkaSource {
     }
 
     fn list(&self) -> Result<Vec<Partition>> {
-        let topics = self.topics.of(&self.lister()?.metadata(&self.topics)?)?;
+        let lister = self.lister()?;
+        let metadata = lister.metadata(&self.topics)?;
+        let topics = self.topics.of(&metadata, |name| lister.missing(name))?;
         let of = |(topic, partitions): (String, i32)| {
             (0..partitions).map(move |number| Partition { topic: topic.clone(), number })
         };
@@ -285,16 +288,10 @@ impl KafkaSource {
             Begin::Earliest => oldest(),
             Begin::Latest => Ok(ends(fetcher, at)?.1),
             Begin::At(time) => offset_at(fetcher, at, *time),
-            Begin::Committed => {
-                let asked = list_of(at, Offset::Invalid)?;
-                let ask = |patience| {
-                    offset_in(&fetcher.consumer.committed_offsets(asked.clone(), patience)?)
-                };
-                match asked_of(fetcher, "ask for the group's offset", at, ask)? {
-                    Some(offset) => Ok(offset),
-                    None => oldest(),
-                }
-            }
+            Begin::Committed => match self.committed_offset(fetcher, at)? {
+                Some(offset) => Ok(offset),
+                None => oldest(),
+            },
             Begin::Offsets(offsets) => match offsets.get(&(at.topic.clone(), at.number)) {
                 Some(offset) => {
                     let newest = ends(fetcher, at)?.1;
@@ -308,6 +305,27 @@ impl KafkaSource {
                 }
                 None => oldest(),
             },
+        }
+    }
+
+    /// What the group has committed of a partition.
+    fn committed_offset(&self, fetcher: &Fetcher, at: &Partition) -> Result<Option<i64>> {
+        let list = list_of(at, Offset::Invalid)?;
+        let ask =
+            |patience| offset_in(&fetcher.consumer.committed_offsets(list.clone(), patience)?);
+        let group = self.group.as_deref().unwrap_or("thalweg");
+        let needs = Needs { group, ..Needs::topic("`Describe`", &at.topic) };
+        let asked = asked("ask for the group's offset", &needs, fetcher.connections(), ask);
+        asked.map_err(|error| error.at(place(at)))
+    }
+
+    /// Refuses a group that may not be used, before the job commits to it in vain. Whether it may be written to is only known then.
+    fn check_group(&self, partitions: &[Partition]) -> Result<()> {
+        let (Some(_), Some(first)) = (&self.group, partitions.first()) else { return Ok(()) };
+        match self.committed_offset(&*self.lister()?, first) {
+            Err(error) if error.kind() == ErrorKind::Config => Err(error),
+            // The job does not depend on it.
+            _ => Ok(()),
         }
     }
 
@@ -353,12 +371,15 @@ impl SplitSource for KafkaSource {
             Ok(partitions) => {
                 if listed.is_none() {
                     self.check_offsets(&partitions)?;
+                    self.check_group(&partitions)?;
                 }
                 *listed = Some(partitions.clone());
                 Ok(partitions)
             }
             Err(error) => match &*listed {
                 None => Err(error),
+                // Trying again cannot help.
+                Some(_) if error.kind() == ErrorKind::Config => Err(error),
                 Some(before) => {
                     log::warn!("no new partitions can be found for now: {error}");
                     Ok(before.clone())
@@ -475,7 +496,8 @@ fn asked_of<T>(
     at: &Partition,
     ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
-    asked(doing, fetcher.connections(), ask).map_err(|error| error.at(place(at)))
+    let needs = Needs::topic("`Describe`", &at.topic);
+    asked(doing, &needs, fetcher.connections(), ask).map_err(|error| error.at(place(at)))
 }
 
 /// The oldest offset of a partition, and the one behind its newest record that is committed.

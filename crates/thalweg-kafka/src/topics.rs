@@ -37,8 +37,12 @@ impl Topics {
     ///
     /// # Errors
     ///
-    /// If the pattern is none, or a named topic is not there.
-    pub(crate) fn of(&self, metadata: &Metadata) -> Result<Vec<(String, i32)>> {
+    /// If the pattern is none, or a named topic is not there: `missing` says why.
+    pub(crate) fn of(
+        &self,
+        metadata: &Metadata,
+        missing: impl Fn(&str) -> Error,
+    ) -> Result<Vec<(String, i32)>> {
         let there = metadata.topics().iter().filter(|topic| topic.error().is_none());
         let there = there.map(|topic| (topic.name().to_owned(), topic.partitions().len() as i32));
         match &self.0 {
@@ -58,10 +62,6 @@ impl Topics {
             }
         }
     }
-}
-
-fn missing(name: &str) -> Error {
-    Error::new(ErrorKind::Io, format!("there is no topic `{name}`"))
 }
 
 impl fmt::Display for Topics {

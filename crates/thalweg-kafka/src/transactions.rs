@@ -4,9 +4,10 @@
 //! an offset of the group, with a digest of its records. Whoever begins with a name fences all who have begun with it before, so
 //! it is known for sure which transactions there are: those up to the group's offset.
 
-use crate::connections::{Connections, Watch};
+use crate::connections::{Connections, Watch, is_without_answer};
 use crate::kept::Records;
 use crate::outgoing::Outgoing;
+use crate::rights::Needs;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -26,6 +27,8 @@ use thalweg::{Data, Error, ErrorKind, Result};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long brokers may take to answer each time.
 const ANSWER: Duration = Duration::from_secs(60);
+/// How long nothing is heard of why there is none.
+const SLICE: Duration = Duration::from_secs(2);
 
 /// What a task has written between two checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Data)]
@@ -83,7 +86,7 @@ impl Named {
         self.transactor = None;
         let doing = format!("begin with the transactions {name}");
         let begin = || Ok(begun(&mut self.transactor, clients, topic, name)?.last.number);
-        let last = tried(&doing, &clients.watch.0, begin)?;
+        let last = tried(&doing, &needs(topic, name), &clients.watch.0, begin)?;
         self.own = Some(last);
         Ok(last)
     }
@@ -161,7 +164,7 @@ impl Transactions {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let Named { transactor, own } = &mut *slot;
         let doing = format!("commit transaction {number} of {name}");
-        tried(&doing, &clients.watch.0, || {
+        tried(&doing, &needs(topic, name), &clients.watch.0, || {
             let written = written(transactor, clients, topic, (name, &this), *own, records);
             if written.is_err() {
                 transactor.iter().for_each(|failed| hear(&failed.producer));
@@ -223,6 +226,11 @@ fn foreign(name: &str) -> Error {
     Error::new(ErrorKind::Config, what)
 }
 
+/// The marks are offsets of the topic, for which it has to be read.
+fn needs<'a>(topic: &'a str, name: &'a str) -> Needs<'a> {
+    Needs { topic: ("`Write` and `Read`", topic), group: name, transactions: name }
+}
+
 /// What failed once.
 enum Failure {
     Kafka(KafkaError),
@@ -241,6 +249,7 @@ impl From<KafkaError> for Failure {
 /// Tries until it works, for a while.
 fn tried<T>(
     doing: &str,
+    needs: &Needs<'_>,
     connections: &Connections,
     mut attempt: impl FnMut() -> Attempt<T>,
 ) -> Result<T> {
@@ -254,8 +263,8 @@ fn tried<T>(
             Err(Failure::Final(error)) => return Err(error),
             Err(Failure::Kafka(cause)) => cause,
         };
-        if connections.are_hopeless(&cause) || began.elapsed() >= PATIENCE {
-            return Err(connections.error(doing, cause));
+        if connections.are_hopeless(needs, &cause) || began.elapsed() >= PATIENCE {
+            return Err(connections.error(doing, needs, cause));
         }
         log::warn!("cannot {doing}, and try again: {cause}");
         // Several hosts may try at once, and fence each other: not all after the same time.
@@ -334,11 +343,16 @@ impl Transactor {
     fn new(clients: &Clients, topic: &str, name: &str) -> KafkaResult<Self> {
         let producer: BaseProducer<Watch> =
             clients.watch.client(clients.producer.clone().set("transactional.id", name))?;
-        producer.init_transactions(ANSWER).inspect_err(|_| hear(&producer))?;
+        let begin = |patience| producer.init_transactions(patience);
+        answered(&needs(topic, name), &clients.watch.0, begin, || hear(&producer))?;
         let marks: BaseConsumer<Watch> =
             clients.watch.client(clients.marks.clone().set("group.id", name))?;
         let none = Mark::default().offset(topic)?;
-        let last = Mark::of(&marks.committed_offsets(none, ANSWER)?)?;
+        let ask = |patience| marks.committed_offsets(none.clone(), patience);
+        // Why there is no coordinator is in an event.
+        let hear = || _ = marks.poll(Duration::from_millis(100));
+        let group = Needs { group: name, ..Needs::default() };
+        let last = Mark::of(&answered(&group, &clients.watch.0, ask, hear)?)?;
         let group = marks.group_metadata();
         let group = group.ok_or(KafkaError::ClientCreation("there is no group".to_owned()))?;
         Ok(Self { producer, group, last })
@@ -361,6 +375,27 @@ impl Transactor {
         producer.commit_transaction(ANSWER)?;
         *last = this.clone();
         Ok(())
+    }
+}
+
+/// Asks for an answer until the time for it is over, or what a client says in between shows that there will be none. A request
+/// that was not answered in its time is still on its way, and the next call waits for it.
+fn answered<T>(
+    needs: &Needs<'_>,
+    connections: &Connections,
+    mut ask: impl FnMut(Duration) -> KafkaResult<T>,
+    hear: impl Fn(),
+) -> KafkaResult<T> {
+    let began = Instant::now();
+    loop {
+        let cause = match ask(SLICE) {
+            Err(cause) if is_without_answer(&cause) => cause,
+            answer => return answer,
+        };
+        hear();
+        if connections.are_hopeless(needs, &cause) || began.elapsed() >= ANSWER {
+            return Err(cause);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::client::Faults;
 use crate::connections::Connections;
 use crate::kept::Kept;
 use crate::outgoing::{Limits, Outgoing};
+use crate::rights::Needs;
 use crate::transactions::{Begun, Epoch};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -47,6 +48,7 @@ pub(crate) struct Most {
 
 /// What a producer says of records that it has sent.
 pub(crate) struct Deliveries {
+    topic: String,
     room: Room,
     faults: Faults,
     connections: Arc<Connections>,
@@ -91,8 +93,9 @@ impl ProducerContext for Deliveries {
 }
 
 impl Deliveries {
-    pub(crate) fn new(room: Room, connections: Arc<Connections>) -> Self {
+    pub(crate) fn new(topic: String, room: Room, connections: Arc<Connections>) -> Self {
         Self {
+            topic,
             room,
             connections,
             faults: Faults::default(),
@@ -105,7 +108,11 @@ impl Deliveries {
     /// An error about a record that could not be sent, of which others hear, too.
     fn unsent(&self, cause: &KafkaError) -> Error {
         let (cause, connections) = (cause.clone(), Arc::clone(&self.connections));
-        let unsent = move || connections.error("send a record", cause.clone());
+        let topic = self.topic.clone();
+        let unsent = move || {
+            let needs = Needs::topic("`Write`", &topic);
+            connections.error("send a record", &needs, cause.clone())
+        };
         let error = unsent();
         self.faults.add(unsent);
         error

@@ -12,6 +12,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -76,7 +77,49 @@ pub struct Broker {
     folder: TempDir,
     classes: OsString,
     port: u16,
+    /// Of the listener for users with passwords.
+    users: u16,
     child: Child,
+}
+
+/// What a user may do or not, by the numbers of Kafka's protocol: the kind of the resource, its name, how names match, the
+/// operation.
+#[derive(Clone, Copy, Debug)]
+#[allow(dead_code)]
+pub struct Right<'a>(pub u8, pub &'a str, pub u8, pub u8);
+
+impl<'a> Right<'a> {
+    pub const ALL: u8 = 2;
+    pub const DESCRIBE: u8 = 8;
+    pub const READ: u8 = 3;
+    pub const WRITE: u8 = 4;
+
+    #[allow(dead_code)]
+    pub fn topic(name: &'a str, operation: u8) -> Self {
+        Self(2, name, 3, operation)
+    }
+
+    #[allow(dead_code)]
+    pub fn group(name: &'a str, operation: u8) -> Self {
+        Self(3, name, 3, operation)
+    }
+
+    /// All groups whose names begin so.
+    #[allow(dead_code)]
+    pub fn groups(prefix: &'a str, operation: u8) -> Self {
+        Self(3, prefix, 4, operation)
+    }
+
+    /// All transactional ids that begin so.
+    #[allow(dead_code)]
+    pub fn transactions(prefix: &'a str, operation: u8) -> Self {
+        Self(5, prefix, 4, operation)
+    }
+}
+
+/// A text of Kafka's protocol.
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
 impl Broker {
@@ -95,16 +138,22 @@ impl Broker {
             advertised += &format!(",{name}://localhost:{port}");
             map += &format!(",{name}:{protocol}");
         }
-        let (port, controller) = (free_port(), free_port());
+        let [port, controller, users] = [free_port(), free_port(), free_port()];
         let data = folder.path().join("data");
         let properties = format!(
             "process.roles=broker,controller\n\
              node.id=1\n\
              controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
-             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{listeners}\n\
-             advertised.listeners=PLAINTEXT://127.0.0.1:{port}{advertised}\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},USERS://127.0.0.1:{users}{listeners}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port},USERS://127.0.0.1:{users}{advertised}\n\
              controller.listener.names=CONTROLLER\n\
-             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{map}\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT{map}\n\
+             listener.name.users.sasl.enabled.mechanisms=PLAIN\n\
+             listener.name.users.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+             user_limited=\"secret\";\n\
+             authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+             super.users=User:ANONYMOUS\n\
+             allow.everyone.if.no.acl.found=true\n\
              log.dirs={}\n\
              auto.create.topics.enable=false\n\
              group.initial.rebalance.delay.ms=0\n\
@@ -128,7 +177,7 @@ impl Broker {
         let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(formatted.is_ok_and(|status| status.success()), "the broker cannot be set up");
         let child = serve(folder.path(), &classes);
-        let broker = Self { folder, classes, port, child };
+        let broker = Self { folder, classes, port, users, child };
         broker.wait();
         broker
     }
@@ -161,6 +210,46 @@ impl Broker {
 
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where users come with passwords.
+    #[allow(dead_code)]
+    pub fn address_of_users(&self) -> String {
+        format!("127.0.0.1:{}", self.users)
+    }
+
+    /// Makes a rule of what a user may do or not; returns when the broker knows it. All others but the super user lose all rights
+    /// to the resource: what has a rule is not free for all any more.
+    #[allow(dead_code)]
+    pub fn rule(&self, user: &str, right: Right<'_>, is_allowed: bool) {
+        let Right(kind, name, pattern, operation) = right;
+        let mut rule = [&1i32.to_be_bytes()[..], &[kind], &text(name), &[pattern]].concat();
+        rule.extend([text(&format!("User:{user}")), text("*")].concat());
+        rule.extend([operation, 2 + u8::from(is_allowed)]);
+        let answer = self.asked(30, &rule);
+        assert_eq!(answer[8..10], [0, 0], "the rule is made: {answer:?}");
+        let begun = Instant::now();
+        // All rules for resources of this name.
+        let rules = [&[kind][..], &text(name), &[pattern, 255, 255, 255, 255]].concat();
+        let rules = [&rules[..], &[operation, 2 + u8::from(is_allowed)]].concat();
+        while self.asked(29, &rules).len() < 20 {
+            assert!(begun.elapsed() < PATIENCE, "the broker does not know the rule");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The answer to a request by Kafka's protocol, in its first form with names that match, behind the request's number.
+    fn asked(&self, key: i16, body: &[u8]) -> Vec<u8> {
+        let head = [&key.to_be_bytes()[..], &1i16.to_be_bytes(), &[0; 4], &text("a test")].concat();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("it listens");
+        let length = (head.len() + body.len()) as i32;
+        let request = [&length.to_be_bytes()[..], &head, body].concat();
+        stream.write_all(&request).expect("it reads");
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("it answers");
+        let mut answer = vec![0; i32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut answer).expect("it answers");
+        answer.split_off(4)
     }
 
     fn config(&self) -> ClientConfig {

@@ -13,6 +13,7 @@ mod killed;
 mod reading;
 #[cfg(feature = "avro")]
 mod registry;
+mod rights;
 mod writing;
 
 use broker::{Broker, run_tests};
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let tests = [
         reading::TESTS,
         writing::TESTS,
+        rights::TESTS,
         #[cfg(feature = "tls")]
         encrypted::TESTS,
         killed::TESTS,
