@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use thalweg::connector::SplitWaker;
 use thalweg::{Error, ErrorKind, Result};
 
 /// How long brokers may take to answer.
@@ -130,13 +131,16 @@ pub(crate) fn asked<T>(
 #[derive(Default)]
 pub(crate) struct Faults {
     any: AtomicBool,
-    first: Mutex<Option<Box<dyn Fn() -> Error + Send>>>,
+    first: Mutex<Option<Fault>>,
 }
 
+/// Makes the error, once for each that is to have it.
+pub(crate) type Fault = Box<dyn Fn() -> Error + Send>;
+
 impl Faults {
-    pub(crate) fn add(&self, error: impl Fn() -> Error + Send + 'static) {
+    pub(crate) fn add(&self, error: Fault) {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| Box::new(error));
+        first.get_or_insert(error);
         self.any.store(true, Ordering::Release);
     }
 
@@ -158,6 +162,8 @@ pub(crate) type Consumer = BaseConsumer<Watch>;
 pub(crate) struct Fetcher {
     pub(crate) consumer: Arc<Consumer>,
     pub(crate) faults: Arc<Faults>,
+    /// Of the readers, some of which may be gone.
+    wakers: Arc<Mutex<Vec<Weak<SplitWaker>>>>,
     /// Partitions of which the brokers have said that they are not there.
     pub(crate) suspects: Arc<Mutex<Vec<Suspect>>>,
     stops: Arc<AtomicBool>,
@@ -190,16 +196,32 @@ impl Fetcher {
         let fetcher = Self {
             consumer: Arc::new(consumer),
             faults: Arc::default(),
+            wakers: Arc::default(),
             suspects: Arc::default(),
             stops: Arc::default(),
         };
         let (consumer, faults) = (Arc::clone(&fetcher.consumer), Arc::clone(&fetcher.faults));
         let (suspects, stops) = (Arc::clone(&fetcher.suspects), Arc::clone(&fetcher.stops));
-        let attend = move || attend(&consumer, &faults, &suspects, &stops);
+        let wakers = Arc::clone(&fetcher.wakers);
+        let fail = move |error: Fault| {
+            faults.add(error);
+            let wakers = wakers.lock().unwrap_or_else(PoisonError::into_inner);
+            wakers.iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
+        };
+        let attend = move || attend(&consumer, &fail, &suspects, &stops);
         let thread = thread::Builder::new().name("kafka-source".to_owned()).spawn(attend);
         thread
             .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
         Ok(fetcher)
+    }
+
+    /// What wakes a reader when something has gone wrong that it has to look for, as long as the reader keeps it.
+    pub(crate) fn waked(&self, waker: SplitWaker) -> Arc<SplitWaker> {
+        let waker = Arc::new(waker);
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&waker));
+        waker
     }
 
     /// What is known of the connections.
@@ -240,11 +262,19 @@ impl Drop for Fetcher {
 /// Serves what is not in the queue of a partition.
 fn attend(
     consumer: &Consumer,
-    faults: &Faults,
+    fail: &dyn Fn(Fault),
     suspects: &Mutex<Vec<Suspect>>,
     stops: &AtomicBool,
 ) {
+    let connections = &consumer.context().0;
+    let mut is_refused = false;
     while !stops.load(Ordering::Acquire) {
+        // Another client of the source may have heard it.
+        if !is_refused && connections.are_refused() {
+            is_refused = true;
+            let connections = Arc::clone(connections);
+            fail(Box::new(move || connections.refused()));
+        }
         let mut all = suspects.lock().unwrap_or_else(PoisonError::into_inner);
         let due = all.extract_if(.., |suspect| suspect.since.elapsed() >= UNKNOWN);
         let due: Vec<_> = due.collect();
@@ -263,15 +293,15 @@ fn attend(
         match consumer.poll(Duration::from_millis(100)) {
             None => {}
             Some(Err(cause @ KafkaError::MessageConsumptionFatal(_))) => {
-                faults.add(move || error("go on with Kafka's client", cause.clone()));
+                fail(Box::new(move || error("go on with Kafka's client", cause.clone())));
             }
             // Brokers come back, and what does not is seen by the readers.
             Some(Err(_)) => {}
             // Every partition has a queue of its own before it is assigned.
-            Some(Ok(_)) => faults.add(|| {
+            Some(Ok(_)) => fail(Box::new(|| {
                 let what = "a record came by the queue of no partition";
                 Error::new(ErrorKind::Internal, what)
-            }),
+            })),
         }
     }
 }

@@ -10,12 +10,17 @@ use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use thalweg::{Error, ErrorKind};
 
 /// The connections of the clients of a source or sink, which all have the same settings.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<State>);
+pub(crate) struct Connections {
+    state: Mutex<State>,
+    /// Whether a broker that had answered refuses what it had accepted: looked at often.
+    are_refused: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -23,6 +28,8 @@ struct State {
     failed: Option<Failed>,
     /// Whether a broker has ever answered.
     worked: bool,
+    /// Why the first one was refused after that. It stays, as trying again cannot help.
+    refused: Option<Failed>,
     /// Whether the coordinator of a group may not be known. Requests to it wait in vain then.
     no_group: bool,
 }
@@ -36,10 +43,13 @@ impl Connections {
         log::warn!(target: "librdkafka", "{error}: {reason}");
         let code = error.rdkafka_error_code();
         match code {
-            // That all brokers are down follows from what was said of each.
-            Some(Code::AllBrokersDown) => {}
+            // That all brokers are down follows from what was said of each, and the end of a partition is none of a connection.
+            Some(Code::AllBrokersDown | Code::PartitionEOF) => {}
             Some(Code::GroupAuthorizationFailed) => self.state().no_group = true,
-            _ => self.state().failed = Some((code, reason.to_owned())),
+            _ => {
+                self.state().failed = Some((code, reason.to_owned()));
+                self.look();
+            }
         }
     }
 
@@ -54,13 +64,37 @@ impl Connections {
             _ => log::error!(target: "librdkafka", "{subject} {line}"),
         }
         if matches!(level, RDKafkaLogLevel::Info) && subject == "FAIL" {
-            let failed = &mut self.state().failed;
+            let mut state = self.state();
+            let failed = &mut state.failed;
             if !failed.as_ref().is_some_and(is_refused) {
                 // Behind the name of the client.
                 let line = line.split_once("]: ").map_or(line, |(_, line)| line);
                 *failed = Some((Some(Code::BrokerTransportFailure), line.to_owned()));
             }
+            drop(state);
+            self.look();
         }
+    }
+
+    /// Takes note of a refusal by brokers that have worked before.
+    fn look(&self) {
+        let mut state = self.state();
+        if state.worked && state.refused.is_none() && state.failed.as_ref().is_some_and(is_final) {
+            state.refused = state.failed.clone();
+            self.are_refused.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether the job has to end: a broker refuses what it, or another one, had accepted, such as a password that was changed.
+    #[inline(always)]
+    pub(crate) fn are_refused(&self) -> bool {
+        self.are_refused.load(Ordering::Acquire)
+    }
+
+    /// The error with which the job ends then.
+    pub(crate) fn refused(&self) -> Error {
+        let cause = KafkaError::Global(Code::Authentication);
+        self.error("go on with Kafka", &Needs::default(), cause)
     }
 
     /// A broker has answered.
@@ -72,7 +106,8 @@ impl Connections {
     /// Whether trying again cannot help: a request that failed so, or settings that no broker has accepted yet.
     pub(crate) fn are_hopeless(&self, needs: &Needs<'_>, cause: &KafkaError) -> bool {
         let state = self.state();
-        is_hopeless(cause)
+        state.refused.is_some()
+            || is_hopeless(cause)
             || state.code(needs, cause) == Some(Code::GroupAuthorizationFailed)
             || (!state.worked && state.failed.as_ref().is_some_and(is_refused))
     }
@@ -83,16 +118,15 @@ impl Connections {
         if let Some(denied) = needs.denied(doing, state.code(needs, &cause)) {
             return denied.caused_by(cause);
         }
-        let Some(failed) = state.failed.as_ref().filter(|_| is_without_answer(&cause)) else {
-            return error(doing, cause);
-        };
+        let failed = state.failed.as_ref().filter(|_| is_without_answer(&cause));
+        let Some(failed) = state.refused.as_ref().or(failed) else { return error(doing, cause) };
         let kind = if is_refused(failed) { ErrorKind::Config } else { ErrorKind::Io };
         let what = format!("cannot {doing}: {}{}", failed.1, advice(failed));
         Error::new(kind, what).caused_by(cause)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,6 +147,30 @@ fn is_refused((code, reason): &Failed) -> bool {
 
 fn is_refusal(code: Option<Code>) -> bool {
     matches!(code, Some(Code::SSL | Code::Authentication | Code::SaslAuthenticationFailed))
+}
+
+/// What clients say, too, of a connection that was lost while both sides were about to accept each other.
+const LOST: [&str; 6] = [
+    "isconnected",
+    "Broker transport failure",
+    "imed out",
+    "hung up",
+    "SaslAuthenticateRequest failed",
+    "Connection reset",
+];
+
+/// Whether it is certain that one side refuses the other, and has not been lost meanwhile, as where a broker ends.
+fn is_final((code, reason): &Failed) -> bool {
+    let has = |part: &&str| reason.contains(*part);
+    match code {
+        _ if reason.contains("SSL alert") => true,
+        Some(Code::SSL) => {
+            ["certificate verify failed", "verify broker certificate", "not provide a certificate"]
+                .iter()
+                .any(has)
+        }
+        _ => is_refusal(*code) && !LOST.iter().any(has),
+    }
 }
 
 /// Whether a request may have failed because there is no connection.
@@ -237,9 +295,31 @@ mod tests {
         assert!(connections.are_hopeless(&Needs::default(), &TIMED_OUT));
         connections.work();
         assert_eq!(connections.error("ask", &Needs::default(), TIMED_OUT).message(), "cannot ask");
-        // What has worked may work again.
-        connections.failed(&KafkaError::Global(Code::SSL), "a certificate is too old");
-        assert!(!connections.are_hopeless(&Needs::default(), &TIMED_OUT));
+    }
+
+    #[test]
+    fn what_has_worked_is_given_up_when_it_is_refused_and_not_when_it_is_lost() {
+        let is_given_up = |code, reason: &str| {
+            let connections = Connections::default();
+            connections.work();
+            connections.failed(&KafkaError::Global(code), reason);
+            connections.failed(&KafkaError::Global(Code::BrokerTransportFailure), "refused");
+            let given_up = connections.are_refused();
+            assert_eq!(connections.are_hopeless(&Needs::default(), &TIMED_OUT), given_up);
+            if given_up {
+                let error = connections.refused();
+                assert_eq!(error.kind(), ErrorKind::Config);
+                assert!(error.message().contains(reason), "{error}");
+            }
+            given_up
+        };
+        assert!(is_given_up(Code::Authentication, "SASL authentication error: no such user"));
+        assert!(is_given_up(Code::SSL, "SSL handshake failed: certificate verify failed"));
+        assert!(is_given_up(Code::BrokerTransportFailure, "tlsv13 alert: SSL alert number 116"));
+        assert!(!is_given_up(Code::Authentication, "handshake failed: Local: Timed out"));
+        assert!(!is_given_up(Code::Authentication, "handshake failed: Broker transport failure"));
+        assert!(!is_given_up(Code::SSL, "SSL handshake failed: Disconnected: certificate?"));
+        assert!(!is_given_up(Code::BrokerTransportFailure, "Connect failed"));
     }
 
     #[test]

@@ -64,7 +64,8 @@
 //! `ssl.key.location`, both in PEM.
 //!
 //! A job whose first connections are refused ends with an error of the kind [`Config`](thalweg::ErrorKind::Config) that has the
-//! reason and the settings to look at; one that reaches no broker ends after 15 seconds.
+//! reason and the settings to look at; one that reaches no broker ends after 15 seconds. A job that runs ends with the same error when
+//! a broker refuses its password or certificate, or the other way round: what was only lost is tried again.
 //!
 //! # Rights
 //!

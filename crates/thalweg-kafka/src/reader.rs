@@ -29,6 +29,7 @@ pub struct Reader {
     suspected: Option<Arc<OnceLock<Verdict>>>,
     queue: PartitionQueue<Watch>,
     fetcher: Arc<Fetcher>,
+    _waker: Arc<SplitWaker>,
     /// What the client fetches ahead of the reader. Released behind the queue.
     _memory: Reservation,
 }
@@ -47,13 +48,15 @@ impl Reader {
         let mut queue = queue.ok_or_else(|| {
             Error::new(ErrorKind::Io, "there is no such partition").at(place(partition))
         })?;
+        let of_faults = fetcher.waked(waker.clone());
         queue.set_nonempty_callback(move || waker.wake());
         consumer
             .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
             .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
         let Position { next, until } = position;
         let partition = partition.clone();
-        Ok(Self { partition, next, until, suspected: None, queue, fetcher, _memory: memory })
+        let (suspected, _waker, _memory) = (None, of_faults, memory);
+        Ok(Self { partition, next, until, suspected, queue, fetcher, _waker, _memory })
     }
 
     fn is_at_end(&self) -> bool {

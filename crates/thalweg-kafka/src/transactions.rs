@@ -405,32 +405,38 @@ fn hear(producer: &BaseProducer<Watch>) {
 }
 
 /// Whether brokers still take records.
-struct Progress {
+struct Progress<'a> {
+    connections: &'a Connections,
     left: i32,
     since: Instant,
 }
 
-impl Progress {
-    fn of(producer: &BaseProducer<Watch>) -> Self {
-        Self { left: producer.in_flight_count(), since: Instant::now() }
+impl<'a> Progress<'a> {
+    fn of(producer: &'a BaseProducer<Watch>) -> Self {
+        Self {
+            connections: &producer.client().context().0,
+            left: producer.in_flight_count(),
+            since: Instant::now(),
+        }
     }
 
-    /// Hands over what was waited for in vain, if nothing was delivered for long.
-    fn check(&mut self, producer: &BaseProducer<Watch>, cause: KafkaError) -> KafkaResult<()> {
+    /// Hands over what was waited for in vain, if nothing was delivered for long, or brokers refuse what they had accepted.
+    fn check(&mut self, producer: &'a BaseProducer<Watch>, cause: KafkaError) -> KafkaResult<()> {
         let left = producer.in_flight_count();
         if left != self.left {
             *self = Self::of(producer);
         }
-        if self.since.elapsed() < ANSWER { Ok(()) } else { Err(cause) }
+        let goes_on = !self.connections.are_refused() && self.since.elapsed() < ANSWER;
+        if goes_on { Ok(()) } else { Err(cause) }
     }
 }
 
 /// Sends a record, and waits for room.
-fn send(
-    producer: &BaseProducer<Watch>,
+fn send<'a>(
+    producer: &'a BaseProducer<Watch>,
     record: &Outgoing,
     topic: &str,
-    progress: &mut Progress,
+    progress: &mut Progress<'a>,
 ) -> KafkaResult<()> {
     let mut sent = record.as_record(topic, ());
     loop {

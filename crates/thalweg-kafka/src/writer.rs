@@ -62,10 +62,12 @@ pub(crate) struct Deliveries {
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
         self.connections.logged(level, subject, line);
+        self.look();
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.connections.failed(&error, reason);
+        self.look();
     }
 }
 
@@ -86,8 +88,7 @@ impl ProducerContext for Deliveries {
         let bytes = self.room.weight(message.key_len(), message.payload_len());
         let left = self.pending.fetch_sub(bytes, Ordering::AcqRel) - bytes;
         if left < self.room.bytes / 2 && self.is_full.swap(false, Ordering::AcqRel) {
-            let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-            writers.iter().for_each(SinkWaker::wake);
+            self.wake();
         }
     }
 }
@@ -114,11 +115,29 @@ impl Deliveries {
             connections.error("send a record", &needs, cause.clone())
         };
         let error = unsent();
-        self.faults.add(unsent);
+        self.faults.add(Box::new(unsent));
         error
     }
 
+    /// Ends the job if brokers refuse what they had accepted: what is on its way would be tried again for minutes.
+    fn look(&self) {
+        if self.connections.are_refused() {
+            let connections = Arc::clone(&self.connections);
+            self.faults.add(Box::new(move || connections.refused()));
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        writers.iter().for_each(SinkWaker::wake);
+    }
+
     fn is_full(&self) -> bool {
+        // The next record meets the fault.
+        if self.faults.check().is_err() {
+            return false;
+        }
         if self.pending.load(Ordering::Acquire) < self.room.bytes {
             return false;
         }
@@ -149,15 +168,17 @@ impl Sent {
         }
     }
 
-    /// Waits until all are delivered or given up, which each is after `message.timeout.ms` at the latest.
-    fn wait(&self) {
+    /// Waits until all are delivered or given up, which each is after `message.timeout.ms` at the latest, or the job is to end.
+    fn wait(&self, faults: &Faults) -> Result<()> {
         self.is_over.store(true, Ordering::Release);
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while self.on_their_way.load(Ordering::Acquire) > 0 {
+            faults.check()?;
             // The last one may have come before it was known that it is the last.
             let waited = self.acknowledged.wait_timeout(lock, Duration::from_millis(10));
             lock = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        faults.check()
     }
 }
 
@@ -182,7 +203,7 @@ impl Way {
     fn answer(&mut self) -> Result<()> {
         match self {
             Self::InEpochs { numbers, .. } => numbers.answer(),
-            Self::AtOnce { .. } => Ok(()),
+            Self::AtOnce { producer, .. } => producer.client().context().faults.check(),
         }
     }
 }
@@ -328,10 +349,7 @@ where
         match &mut self.way {
             Way::AtOnce { producer, sent, .. } => {
                 let (producer, sent) = (Arc::clone(producer), std::mem::take(sent));
-                let flush = move || {
-                    sent.wait();
-                    producer.client().context().faults.check()
-                };
+                let flush = move || sent.wait(&producer.client().context().faults);
                 Ok(Some(Prepared::new(Epoch::nothing()).after(flush)))
             }
             Way::InEpochs { kept, .. } if kept.len() == 0 => Ok(None),
@@ -381,11 +399,11 @@ mod tests {
         let sent = Arc::new(Sent::default());
         sent.on_their_way.store(2, Ordering::Release);
         let other = Arc::clone(&sent);
-        let waiting = std::thread::spawn(move || other.wait());
+        let waiting = std::thread::spawn(move || other.wait(&Faults::default()));
         sent.is_acknowledged();
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
         sent.is_acknowledged();
-        waiting.join().unwrap();
+        waiting.join().unwrap().unwrap();
     }
 }

@@ -150,7 +150,7 @@ impl Broker {
              listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT{map}\n\
              listener.name.users.sasl.enabled.mechanisms=PLAIN\n\
              listener.name.users.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
-             user_limited=\"secret\";\n\
+             user_limited=\"secret\" user_changed=\"before\";\n\
              authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
              super.users=User:ANONYMOUS\n\
              allow.everyone.if.no.acl.found=true\n\
@@ -216,6 +216,16 @@ impl Broker {
     #[allow(dead_code)]
     pub fn address_of_users(&self) -> String {
         format!("127.0.0.1:{}", self.users)
+    }
+
+    /// Starts it again with another password of the user `changed`.
+    #[allow(dead_code)]
+    pub fn restart_with_password(&mut self, before: &str, after: &str) {
+        self.kill();
+        let (path, quoted) = (self.folder.path().join("properties"), |text| format!("\"{text}\""));
+        let properties = fs::read_to_string(&path).expect("it was written");
+        fs::write(path, properties.replace(&quoted(before), &quoted(after))).expect("it is ours");
+        self.restart();
     }
 
     /// Makes a rule of what a user may do or not; returns when the broker knows it. All others but the super user lose all rights

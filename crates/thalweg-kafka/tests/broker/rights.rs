@@ -1,4 +1,4 @@
-//! Users who may not do all that a job needs.
+//! Users who may not do all that a job needs, and whose passwords change.
 
 use crate::Test;
 use crate::broker::{Broker, PATIENCE, Right};
@@ -14,6 +14,7 @@ pub const TESTS: &[Test] = &[
     ("a_source_says_what_its_user_may_not_do", source_may_not),
     ("a_sink_says_what_its_user_may_not_do", sink_may_not),
     ("a_right_that_is_taken_ends_a_running_job", taken),
+    ("a_password_that_is_changed_ends_a_running_job", changed),
 ];
 
 /// How a user connects.
@@ -187,4 +188,30 @@ fn taken(broker: &mut Broker) {
     check("reads", &error_of(reads), &[part]);
     check("writes", &error_of(writes), &["`Write` on the topic `taken-least`"]);
     check("commits", &error_of(commits), &["`Write` and `Read` on the topic `taken-exactly`"]);
+}
+
+/// Brokers close the connections of a user whose password was changed, and refuse the next.
+fn changed(broker: &mut Broker) {
+    let user = User { name: "changed", password: "before", ..User::limited(broker) };
+    let name = |name: &str| broker.topic(name, 1);
+    let [from, open, least, exactly, copied] =
+        ["changed-from", "changed-open", "changed-least", "changed-exactly", "changed-copied"]
+            .map(name);
+    for topic in [&from, &open] {
+        broker.append(topic, Some(0), [("a", "a")]);
+    }
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [first, second, third] = folders.each_ref().map(|folder| folder.path());
+    let to_copied = KafkaSink::at_least_once(broker.address(), &*copied, ENCODE);
+    let reads = copies(user.source(&*from), to_copied, first);
+    let writes = copies(texts(broker, &open), user.sink(&least, false), second);
+    let commits = copies(texts(broker, &open), user.sink(&exactly, true), third);
+    [&copied, &least, &exactly].into_iter().for_each(|topic| arrives(broker, topic));
+    broker.restart_with_password("before", "after");
+    // The first two have nothing to do.
+    let password = "see `sasl.mechanism`, `sasl.username` and `sasl.password`";
+    check("reads", &error_of(reads), &["Authentication failed", password]);
+    check("writes", &error_of(writes), &["Authentication failed", password]);
+    broker.append(&open, Some(0), [("b", "b")]);
+    check("commits", &error_of(commits), &["Authentication failed", password]);
 }
