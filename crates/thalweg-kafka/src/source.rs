@@ -8,7 +8,7 @@ use crate::reader::Reader;
 use crate::rights::Needs;
 use crate::topics::Topics;
 use rdkafka::consumer::{CommitMode, Consumer as _};
-use rdkafka::error::KafkaResult;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -429,6 +429,10 @@ impl SplitSource for KafkaSource {
             return Ok(());
         }
         let (lister, offsets) = (self.lister()?, offsets_of(positions)?);
+        let watch = self.watch.clone();
+        let group = self.group.as_deref().unwrap_or_default();
+        let needs = Needs { group, ..Needs::topic("`Read`", &positions[0].0.topic) };
+        let failed = |doing, cause| watch.0.error(doing, &needs, cause);
         let (answered, answer) = mpsc::channel();
         // The client itself waits for brokers without an end.
         let commit = move || {
@@ -438,9 +442,10 @@ impl SplitSource for KafkaSource {
         thread
             .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
         match answer.recv_timeout(PATIENCE) {
-            Ok(committed) => committed.map_err(|cause| error("commit the group's offsets", cause)),
+            Ok(committed) => committed.map_err(|cause| failed("commit the group's offsets", cause)),
             Err(_) => {
-                Err(Error::new(ErrorKind::Io, "the group's offsets were not committed in time"))
+                let cause = KafkaError::ConsumerCommit(RDKafkaErrorCode::OperationTimedOut);
+                Err(failed("commit the group's offsets in time", cause))
             }
         }
     }
@@ -526,4 +531,21 @@ fn offset_at(fetcher: &Fetcher, at: &Partition, time: Timestamp) -> Result<i64> 
 pub(crate) fn gone(at: &Partition, offset: i64, what: &str) -> Error {
     let place = Place::Split(at.to_string(), Some(offset.to_string()));
     Error::new(ErrorKind::Io, what).at(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No broker listens there, which the client hears while it waits.
+    #[test]
+    fn offsets_that_are_not_committed_in_time_say_why() {
+        let source = KafkaSource::new("127.0.0.1:1", "orders").group("shop").until_now();
+        let partition = Partition { topic: "orders".to_owned(), number: 0 };
+        let error = source.finished(&[(partition, Position { next: 1, until: Some(1) })]);
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let what = "cannot commit the group's offsets in time: 127.0.0.1:1/bootstrap: Connect";
+        assert!(error.message().starts_with(what), "{error}");
+    }
 }
