@@ -16,7 +16,7 @@ use super::*;
 use crate::checkpoint::Shape;
 use crate::checkpoint::folder::{Faulty, Memory};
 use crate::checkpoint::snapshot::{Entries, StateId};
-use crate::data::{Schema, hash_u64};
+use crate::data::{Schema, hash_bytes, hash_u64};
 use crate::sync::{Condvar, join_all};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;

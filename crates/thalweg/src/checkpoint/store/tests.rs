@@ -1,5 +1,6 @@
 //! Tests of checkpoints in a directory and in an object store.
 
+use super::format::MAGIC;
 use super::*;
 use crate::checkpoint::folder::{Faulty, Memory, make, of_each_kind};
 use crate::checkpoint::snapshot::{Entries, StateId};
