@@ -176,7 +176,6 @@ proptest! {
 fn windows_on_disk_are_the_same() {
     let tests = [
         "every_window_has_its_records",
-        "windows_of_windows",
         "late_records_are_counted",
         "windows_at_the_ends_of_time",
         "a_record_at_the_end_of_time_is_in_so_many_windows",

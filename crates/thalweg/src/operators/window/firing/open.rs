@@ -231,9 +231,12 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Called between two batches, while no window is being emitted: accounts for what states own.
     pub(super) fn account(&mut self) {
         let lacks_room = || {
-            let is_odd = |count: usize| count % 2 == 1;
-            (self.reservation.is_over_budget() && self.bytes() > ALWAYS)
-                || (is_planted(Fault::HasNoRoom) && is_odd(self.coming.keys() + self.live))
+            let planted = || {
+                // Where windows overlap, when several have been emitted.
+                let keys = if self.frames.is_one_slice() { self.coming.keys() } else { self.live };
+                is_planted(Fault::HasNoRoom) && keys % 2 == 1
+            };
+            (self.reservation.is_over_budget() && self.bytes() > ALWAYS) || planted()
         };
         if self.on_disk.is_some() && lacks_room() {
             self.evict();
