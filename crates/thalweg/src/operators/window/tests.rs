@@ -171,11 +171,39 @@ proptest! {
     }
 }
 
+/// Each is emitted when the next record comes. Where they overlap, earlier slices are sums by then.
+#[test]
+fn windows_of_records_that_come_one_by_one() {
+    let all: Vec<Reading> = (0..600).map(|n| ((n / 7 % 3) as u8, 3 * i64::from(n), n)).collect();
+    for (size, slide) in [(40, 5), (33, 10), (30, 30), (7, 20)] {
+        let shape = Shape { size, slide, offset: 3 };
+        let of = |env: &Environment| {
+            let readings = env.iter(all.clone()).batch_mode(BatchMode::Single).forward();
+            let at = |reading: &Reading| Timestamp::from_micros(reading.1);
+            let timed = readings.assign_timestamps(at, Watermarks::monotonous());
+            timed.group_by(|reading| reading.0).repartition().window(shape.window())
+        };
+        check(|env| {
+            of(env).fold_assoc(
+                Vec::new(),
+                |all: &mut Vec<i32>, reading: Reading| all.push(reading.2),
+                |all, mut others| all.append(&mut others),
+            )
+        })
+        .seeds(4)
+        .equals(shape.expected(&all, <[i32]>::to_vec));
+        check(|env| of(env).sum(|reading| i64::from(reading.2)))
+            .seeds(4)
+            .equals(shape.expected(&all, |all| all.iter().map(|n| i64::from(*n)).sum::<i64>()));
+    }
+}
+
 /// Tests of windows, where there is no memory for them every now and then.
 #[test]
 fn windows_on_disk_are_the_same() {
     let tests = [
         "every_window_has_its_records",
+        "windows_of_records_that_come_one_by_one",
         "late_records_are_counted",
         "windows_at_the_ends_of_time",
         "a_record_at_the_end_of_time_is_in_so_many_windows",
