@@ -285,6 +285,11 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
         self.records + u64::from(self.in_block)
     }
 
+    /// The bytes written to disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Writes a block and frees the buffer, before a time without records.
     pub(crate) fn rest(&mut self) -> Result<()> {
         if self.in_block > 0 {

@@ -106,13 +106,9 @@ impl<K: Key + ?Sized, S, I: Copy + Ord> Slices<K, S, I> {
         Some((slice, table?))
     }
 
-    /// Passes all tables on, in the order of their slices, and leaves empty ones in their places.
-    pub(super) fn take_all(&mut self, mut each: impl FnMut(I, GroupTable<K, S>)) {
-        for (slice, table) in &mut self.tables {
-            if let Some(table) = table {
-                each(*slice, std::mem::take(table));
-            }
-        }
+    /// The number of tables.
+    pub(super) fn len(&self) -> usize {
+        self.tables.len()
     }
 
     /// Keeps a table without keys for reuse.

@@ -34,7 +34,7 @@ pub(super) struct OnDisk<K: Key + ?Sized, S: Data> {
     spill: SpillDir,
     reservation: Reservation,
     slices: BTreeMap<SliceId, Vec<Part<K, S>>>,
-    /// What was written so far.
+    /// The bytes of files that are complete.
     bytes: u64,
 }
 
@@ -64,7 +64,8 @@ impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
 
     /// The bytes written so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        let writers = self.slices.values().flatten().filter_map(|part| part.writer.as_ref());
+        self.bytes + writers.map(SpillWriter::bytes).sum::<u64>()
     }
 
     fn parts(&mut self, slice: SliceId) -> &mut Vec<Part<K, S>> {
@@ -94,7 +95,8 @@ impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
         while let Some((key, state)) = table.for_next(|key, state| (key.own(), state)) {
             self.write(slice, None, key, state)?;
         }
-        Ok(())
+        let parts = self.slices.get_mut(&slice).into_iter().flatten();
+        parts.filter_map(|part| part.writer.as_mut()).try_for_each(SpillWriter::rest)
     }
 
     /// Frees all buffers.
@@ -251,6 +253,10 @@ impl<K: Key + ?Sized, S: Data> Merging<K, S> {
             if weighed.bytes() >= accounted + UNACCOUNTED {
                 break;
             }
+        }
+        // States that are combined may take no more room than one of them.
+        if weighed.is_due(|| table.len()) {
+            weighed.weigh(table.values().map(Data::heap_size));
         }
         if overflow.account(table.bytes() + weighed.bytes()) {
             if overflow.is_hopeless(table.len(), weighed.bytes()) {

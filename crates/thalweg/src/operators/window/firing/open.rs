@@ -3,7 +3,7 @@
 use super::feed::Feed;
 use super::on_disk::{Merging, OnDisk, Step};
 use crate::data::{Batch, Data, Key, Record};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::PartialBatch;
 use crate::fault::{Fault, is_planted};
 use crate::flow::{CHUNK, Event, Op, guard, guard_key};
@@ -20,6 +20,10 @@ use std::mem::needs_drop;
 
 /// Windows of which more overlap stay in memory: what is on disk is read as often.
 const OVERLAP: i64 = 32;
+/// The bytes that the table of each slice may always occupy.
+const LEAST_TABLE: usize = 4 << 10;
+/// What later slices take while a window is read back is one part in so many of the budget, at most.
+const LITTLE: usize = 8;
 
 pub(super) enum Phase<K: Key + ?Sized, S: Data> {
     /// Records are added.
@@ -169,18 +173,26 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             Some(current) => current.way,
             None => self.turn_to(self.feed.slice(&item), at),
         };
-        let (tables, place) = match way {
-            Destination::Table(place) => (&mut self.coming, place),
-            Destination::Behind(place) => (&mut self.behind, place),
+        let (mut way, mut place) = match way {
+            Destination::Table(place) | Destination::Behind(place) => (way, place),
             Destination::Late => {
                 self.late += 1;
                 return;
             }
             Destination::Nowhere => return,
         };
-        let full = tables.at(place).is_some_and(|table| table.is_full());
-        if full && !self.may_grow(way) {
-            return;
+        let is_behind = matches!(way, Destination::Behind(_));
+        let tables = if is_behind { &mut self.behind } else { &mut self.coming };
+        if tables.at(place).is_some_and(|table| table.is_full()) {
+            if !self.may_grow(way) {
+                return;
+            }
+            // All tables have gone to disk.
+            if self.current.is_none() {
+                way = self.turn_to(self.feed.slice(&item), at);
+                let Destination::Table(begun) = way else { return };
+                place = begun;
+            }
         }
         self.weighed.changed();
         let Self { op, feed, coming, behind, .. } = self;
@@ -239,10 +251,15 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 };
                 is_planted(Fault::HasNoRoom) && is_due
             };
-            (self.reservation.is_over_budget() && self.bytes() > ALWAYS) || planted()
+            (self.reservation.is_over_budget() && self.bytes() > self.least()) || planted()
         };
         if self.on_disk.is_some() && lacks_room() {
-            self.evict();
+            self.weigh();
+            self.weigh_rolled();
+            // It has its room already.
+            if !self.is_one_large_state() {
+                self.evict();
+            }
         }
         let states = self.weighed.is_due(|| self.coming.keys());
         let rolled = self.rolled.is_due(|| self.rolling.len());
@@ -283,11 +300,19 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             self.weigh();
             self.weigh_rolled();
             let bytes = self.bytes() + grown;
-            if self.reservation.try_resize(bytes) || (self.on_disk.is_some() && bytes <= ALWAYS) {
+            if self.reservation.try_resize(bytes) {
                 return true;
             }
             if self.on_disk.is_some() {
-                self.evict();
+                if bytes <= self.least() {
+                    return true;
+                }
+                if self.is_one_large_state() {
+                    self.failed = true;
+                    self.op.fail(too_large(&self.reservation, 1));
+                } else {
+                    self.evict();
+                }
                 return !self.failed;
             }
             self.failed = true;
@@ -303,16 +328,49 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         !self.failed
     }
 
+    /// The bytes that tables may always occupy where they can go to disk: with less, they would go there all the time.
+    fn least(&self) -> usize {
+        ALWAYS + self.coming.len() * LEAST_TABLE
+    }
+
+    /// Whether all there is is the state of one key, which is too large to be moved.
+    fn is_one_large_state(&self) -> bool {
+        let heap = self.weighed.bytes() + self.rolled.bytes();
+        self.coming.keys() + self.live == 1 && is_too_large(&self.reservation, heap)
+    }
+
     /// Writes all slices to disk.
     #[cold]
     #[inline(never)]
     fn evict(&mut self) {
-        let Some(on_disk) = &mut self.on_disk else { return };
-        let keys = self.coming.keys() + self.live;
-        if keys == 1 && is_too_large(&self.reservation, self.weighed.bytes() + self.rolled.bytes())
-        {
+        let written = self.write_rolling().and_then(|()| self.write_until(SliceId::MAX));
+        if let Err(error) = written {
             self.failed = true;
-            return self.op.fail(too_large(&self.reservation, keys));
+            self.op.fail(error);
+        }
+        self.coming.drop_spares();
+        let _ = self.reservation.try_resize(0);
+    }
+
+    /// Writes the slices up to this one to disk that have not entered.
+    fn write_until(&mut self, last: SliceId) -> Result<()> {
+        let Some(on_disk) = &mut self.on_disk else { return Ok(()) };
+        self.current = None;
+        while let Some((slice, table)) = self.coming.take_until(last) {
+            on_disk.write_table(slice, table.into_drain())?;
+        }
+        self.weighed = HeapEstimate::new();
+        for state in self.coming.values() {
+            self.weighed.comes(state);
+        }
+        Ok(())
+    }
+
+    /// Writes the slices to disk that have entered.
+    fn write_rolling(&mut self) -> Result<()> {
+        let Some(on_disk) = &mut self.on_disk else { return Ok(()) };
+        if self.rolling.is_empty() {
+            return Ok(());
         }
         let fired = self.fired.unwrap_or(WindowId::MIN);
         let is_over = |slice| self.frames.windows(slice).1 <= fired;
@@ -328,22 +386,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         let mut rolling = std::mem::take(&mut self.rolling).into_drain();
         while let Some((key, there)) = rolling.for_next(|key, there| (key.own(), there)) {
             there.into_slices(|slice, after, state| {
-                write(slice, after, F::Key::lent(&key).own(), state)
+                write(slice, after, F::Key::lent(&key).own(), state);
             });
         }
-        self.coming.take_all(|slice, table| {
-            if written.is_ok() {
-                written = on_disk.write_table(slice, table.into_drain());
-            }
-        });
-        self.coming.drop_spares();
-        if let Err(error) = written.and_then(|()| on_disk.rest()) {
-            self.failed = true;
-            self.op.fail(error);
-        }
-        (self.live, self.entered_bytes) = (0, 0);
-        (self.weighed, self.rolled) = (HeapEstimate::new(), HeapEstimate::new());
-        let _ = self.reservation.try_resize(0);
+        (self.live, self.entered_bytes, self.rolled) = (0, 0, HeapEstimate::new());
+        written.and_then(|()| on_disk.rest())
     }
 
     /// The bytes that were written to disk.
@@ -370,14 +417,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             .as_ref()
             .is_some_and(|on_disk| on_disk.first().is_some_and(|slice| slice <= slices.1))
         {
-            // So that all of it is there, and has room when it is read back.
-            self.evict();
+            self.write_window(slices.1);
             if self.failed {
                 return Phase::Taking;
             }
             self.fired = Some(window);
-            self.current = None;
-            while self.coming.take_until(slices.1).is_some() {}
             self.entered_until = Some(slices.1);
             return Phase::Merging(window, Box::new(Merging::new(slices)));
         }
@@ -388,6 +432,20 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             return Phase::Whole(window, table.unwrap_or_default().into_drain(), None);
         }
         self.enter(window)
+    }
+
+    /// Writes what is still in memory of a window that is on disk; and all else, unless it takes little of the room in which the
+    /// window is read back.
+    fn write_window(&mut self, last: SliceId) {
+        let written = self.write_rolling().and_then(|()| self.write_until(last));
+        if let Err(error) = written {
+            self.failed = true;
+            return self.op.fail(error);
+        }
+        let bytes = self.bytes();
+        if bytes > self.reservation.pool().limit() / LITTLE || !self.reservation.try_resize(bytes) {
+            self.evict();
+        }
     }
 
     /// Continues with a window that is on disk; `None` if there is more to be read.
