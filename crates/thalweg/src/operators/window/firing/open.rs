@@ -173,30 +173,30 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             Some(current) => current.way,
             None => self.turn_to(self.feed.slice(&item), at),
         };
-        let (mut way, mut place) = match way {
-            Destination::Table(place) | Destination::Behind(place) => (way, place),
+        let (mut place, is_behind) = match way {
+            Destination::Table(place) => (place, false),
+            Destination::Behind(place) => (place, true),
             Destination::Late => {
                 self.late += 1;
                 return;
             }
             Destination::Nowhere => return,
         };
-        let is_behind = matches!(way, Destination::Behind(_));
         let tables = if is_behind { &mut self.behind } else { &mut self.coming };
         if tables.at(place).is_some_and(|table| table.is_full()) {
             if !self.may_grow(way) {
                 return;
             }
-            // All tables have gone to disk.
+            // All tables have gone to disk, of which none is behind.
             if self.current.is_none() {
-                way = self.turn_to(self.feed.slice(&item), at);
-                let Destination::Table(begun) = way else { return };
+                let slice = self.feed.slice(&item);
+                let Destination::Table(begun) = self.turn_to(slice, at) else { return };
                 place = begun;
             }
         }
         self.weighed.changed();
         let Self { op, feed, coming, behind, .. } = self;
-        let tables = if matches!(way, Destination::Behind(_)) { behind } else { coming };
+        let tables = if is_behind { behind } else { coming };
         if let Some(table) = tables.at(place) {
             guard(op, || feed.take(table, item));
         }
@@ -412,11 +412,8 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Starts emitting a window.
     pub(super) fn begin(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
         let slices = self.frames.slices(window);
-        if self
-            .on_disk
-            .as_ref()
-            .is_some_and(|on_disk| on_disk.first().is_some_and(|slice| slice <= slices.1))
-        {
+        let on_disk = self.on_disk.as_ref().and_then(OnDisk::first);
+        if on_disk.is_some_and(|slice| slice <= slices.1) {
             self.write_window(slices.1);
             if self.failed {
                 return Phase::Taking;
