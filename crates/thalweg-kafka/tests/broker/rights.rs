@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::{Environment, Error, ErrorKind, JobHandle};
 use thalweg_kafka::{Begin, KafkaSink, KafkaSource, Outgoing, Topics};
@@ -165,11 +166,24 @@ fn arrives(broker: &Broker, topic: &str) {
     }
 }
 
-fn taken(broker: &mut Broker) {
-    let user = User::limited(broker);
-    let name = |name: &str| broker.topic(name, 1);
+/// Jobs of a user: one that reads, and two that write what comes to a topic, each to its own.
+struct Running {
+    /// What the first reads, what the others do, and what they write.
+    from: String,
+    open: String,
+    least: String,
+    exactly: String,
+    reads: JobHandle,
+    writes: JobHandle,
+    commits: JobHandle,
+    _folders: [TempDir; 3],
+}
+
+/// Starts them, with topics whose names begin so; returns when each has written a record.
+fn running(broker: &Broker, user: &User, prefix: &str) -> Running {
+    let name = |name: &str| broker.topic(&format!("{prefix}-{name}"), 1);
     let [from, open, least, exactly, copied] =
-        ["taken-from", "taken-open", "taken-least", "taken-exactly", "taken-copied"].map(name);
+        ["from", "open", "least", "exactly", "copied"].map(name);
     for topic in [&from, &open] {
         broker.append(topic, Some(0), [("a", "a")]);
     }
@@ -180,38 +194,31 @@ fn taken(broker: &mut Broker) {
     let writes = copies(texts(broker, &open), user.sink(&least, false), second);
     let commits = copies(texts(broker, &open), user.sink(&exactly, true), third);
     [&copied, &least, &exactly].into_iter().for_each(|topic| arrives(broker, topic));
-    broker.rule(user.name, Right::topic(&from, Right::READ), false);
-    broker.rule(user.name, Right::topic(&least, Right::WRITE), false);
-    broker.rule(user.name, Right::topic(&exactly, Right::WRITE), false);
-    broker.append(&open, Some(0), [("b", "b")]);
+    Running { from, open, least, exactly, reads, writes, commits, _folders: folders }
+}
+
+fn taken(broker: &mut Broker) {
+    let user = User::limited(broker);
+    let jobs = running(broker, &user, "taken");
+    broker.rule(user.name, Right::topic(&jobs.from, Right::READ), false);
+    broker.rule(user.name, Right::topic(&jobs.least, Right::WRITE), false);
+    broker.rule(user.name, Right::topic(&jobs.exactly, Right::WRITE), false);
+    broker.append(&jobs.open, Some(0), [("b", "b")]);
     let part = "taken-from/0 at 1: cannot read the partition: the brokers do not authorize `Read`";
-    check("reads", &error_of(reads), &[part]);
-    check("writes", &error_of(writes), &["`Write` on the topic `taken-least`"]);
-    check("commits", &error_of(commits), &["`Write` and `Read` on the topic `taken-exactly`"]);
+    check("reads", &error_of(jobs.reads), &[part]);
+    check("writes", &error_of(jobs.writes), &["`Write` on the topic `taken-least`"]);
+    check("commits", &error_of(jobs.commits), &["`Write` and `Read` on the topic `taken-exactly`"]);
 }
 
 /// Brokers close the connections of a user whose password was changed, and refuse the next.
 fn changed(broker: &mut Broker) {
     let user = User { name: "changed", password: "before", ..User::limited(broker) };
-    let name = |name: &str| broker.topic(name, 1);
-    let [from, open, least, exactly, copied] =
-        ["changed-from", "changed-open", "changed-least", "changed-exactly", "changed-copied"]
-            .map(name);
-    for topic in [&from, &open] {
-        broker.append(topic, Some(0), [("a", "a")]);
-    }
-    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
-    let [first, second, third] = folders.each_ref().map(|folder| folder.path());
-    let to_copied = KafkaSink::at_least_once(broker.address(), &*copied, ENCODE);
-    let reads = copies(user.source(&*from), to_copied, first);
-    let writes = copies(texts(broker, &open), user.sink(&least, false), second);
-    let commits = copies(texts(broker, &open), user.sink(&exactly, true), third);
-    [&copied, &least, &exactly].into_iter().for_each(|topic| arrives(broker, topic));
+    let jobs = running(broker, &user, "changed");
     broker.restart_with_password("before", "after");
     // The first two have nothing to do.
     let password = "see `sasl.mechanism`, `sasl.username` and `sasl.password`";
-    check("reads", &error_of(reads), &["Authentication failed", password]);
-    check("writes", &error_of(writes), &["Authentication failed", password]);
-    broker.append(&open, Some(0), [("b", "b")]);
-    check("commits", &error_of(commits), &["Authentication failed", password]);
+    check("reads", &error_of(jobs.reads), &["Authentication failed", password]);
+    check("writes", &error_of(jobs.writes), &["Authentication failed", password]);
+    broker.append(&jobs.open, Some(0), [("b", "b")]);
+    check("commits", &error_of(jobs.commits), &["Authentication failed", password]);
 }
