@@ -35,7 +35,7 @@ struct State {
 }
 
 /// The code of a failure, and what the client says of it.
-type Failed = (Option<Code>, String);
+pub(crate) type Failed = (Option<Code>, String);
 
 impl Connections {
     /// Takes an event of a client.
@@ -160,7 +160,7 @@ const LOST: [&str; 6] = [
 ];
 
 /// Whether it is certain that one side refuses the other, and has not been lost meanwhile, as where a broker ends.
-fn is_final((code, reason): &Failed) -> bool {
+pub(crate) fn is_final((code, reason): &Failed) -> bool {
     let has = |part: &&str| reason.contains(*part);
     match code {
         _ if reason.contains("SSL alert") => true,
@@ -193,7 +193,7 @@ pub(crate) fn is_without_answer(cause: &KafkaError) -> bool {
 }
 
 /// What a user is to do, where the client does not say it.
-fn advice((code, reason): &Failed) -> &'static str {
+pub(crate) fn advice((code, reason): &Failed) -> &'static str {
     let has = |part| reason.contains(part);
     if has("certificate verify failed") {
         "; the brokers' certificate has to be of an authority in `ssl.ca.location`, and for the host by which they are reached"

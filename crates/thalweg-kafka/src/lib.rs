@@ -94,6 +94,8 @@ mod ahead;
 mod avro;
 mod client;
 mod connections;
+#[allow(dead_code, reason = "the sink is to be built on it")]
+mod coordinator;
 mod kept;
 mod message;
 mod outgoing;

@@ -1,0 +1,189 @@
+//! A connection to a broker: opened, encrypted and logged in as the settings say, with a limit of time for each step.
+
+use super::fault::Fault;
+use super::settings::Settings;
+use super::wire::{self, Answer, Api, Torn, Versions};
+use super::{PATIENCE, login};
+use crate::connections::{advice, is_final};
+use rdkafka::error::RDKafkaErrorCode as Code;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+/// A connection on which a broker answers.
+pub(super) struct Connection {
+    stream: Box<dyn Stream>,
+    /// Of the broker.
+    name: String,
+    /// Of the last request.
+    number: i32,
+    /// What the broker takes, once that is known.
+    versions: Vec<Versions>,
+}
+
+/// A socket whose reads and writes all end at a time, however slowly bytes come.
+#[derive(Debug)]
+pub(super) struct Socket {
+    tcp: TcpStream,
+    until: Instant,
+}
+
+/// What a connection goes through.
+pub(super) trait Stream: Read + Write {
+    /// The socket underneath.
+    fn socket(&mut self) -> &mut Socket;
+}
+
+impl Stream for Socket {
+    fn socket(&mut self) -> &mut Socket {
+        self
+    }
+}
+
+impl Socket {
+    fn open(host: &str, port: u16) -> io::Result<Self> {
+        let mut last = io::Error::other("the name has no address");
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(tcp) => {
+                    tcp.set_nodelay(true)?;
+                    return Ok(Self { tcp, until: Instant::now() + PATIENCE });
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.tcp.set_read_timeout(self.left()?)?;
+        self.tcp.read(bytes)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tcp.set_write_timeout(self.left()?)?;
+        self.tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}
+
+impl Connection {
+    pub(super) fn new(settings: &Settings, host: &str, port: u16) -> Result<Self, Fault> {
+        let name = format!("{host}:{port}");
+        let socket = Socket::open(host, port).map_err(|error| lost(&name, &error))?;
+        #[cfg(feature = "tls")]
+        let stream: Box<dyn Stream> = match &settings.tls {
+            Some(tls) => {
+                let opened = tls.connect(host, socket);
+                Box::new(opened.map_err(|reason| failed(&name, None, reason))?)
+            }
+            None => Box::new(socket),
+        };
+        #[cfg(not(feature = "tls"))]
+        let stream = Box::new(socket);
+        let mut connection = Self { stream, name, number: 0, versions: Vec::new() };
+        let (code, versions) =
+            connection.ask(wire::API_VERSIONS, &[], |answer| answer.api_versions())?;
+        Fault::check(code)?;
+        connection.versions = versions;
+        if let Some(login) = &settings.login {
+            login::log_in(&mut connection, login)?;
+        }
+        Ok(connection)
+    }
+
+    /// Sends a request, and decodes its answer.
+    pub(super) fn ask<T>(
+        &mut self,
+        api: Api,
+        body: &[u8],
+        decode: impl FnOnce(Answer<'_>) -> Result<T, Torn>,
+    ) -> Result<T, Fault> {
+        self.look_for(api)?;
+        self.number += 1;
+        let frame = wire::request(api, self.number, body);
+        let answer = self.exchange(&frame).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => self.not_kafka(),
+            _ => lost(&self.name, &error),
+        })?;
+        let decoded = Answer::open(api, self.number, &answer).and_then(decode);
+        decoded.map_err(|Torn| self.not_kafka())
+    }
+
+    /// Checks that the broker knows a request in the version that it is sent in. One that does not closes the connection.
+    fn look_for(&self, api: Api) -> Result<(), Fault> {
+        let takes = |(key, first, last): &Versions| {
+            *key == api.key && (*first..=*last).contains(&api.version)
+        };
+        if api == wire::API_VERSIONS || self.versions.iter().any(takes) {
+            return Ok(());
+        }
+        let Api { name: request, version, .. } = api;
+        let what = format!(
+            "{} does not know the request {request} of version {version}: brokers of version 3.0 or later are needed",
+            self.name
+        );
+        Err(Fault::Final(what))
+    }
+
+    fn exchange(&mut self, frame: &[u8]) -> io::Result<Vec<u8>> {
+        self.stream.socket().until = Instant::now() + PATIENCE;
+        self.stream.write_all(frame)?;
+        self.stream.flush()?;
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length)?;
+        let length = usize::try_from(i32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if length > wire::LONGEST {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut answer = Vec::new();
+        // It takes memory as bytes come, and not before.
+        (&mut self.stream).take(length as u64).read_to_end(&mut answer)?;
+        if answer.len() < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(answer)
+    }
+
+    /// The fault of an answer that makes no sense.
+    pub(super) fn not_kafka(&self) -> Fault {
+        // What a broker with TLS answers to a client without begins with the number of an alert.
+        let what = "the answer is not one of Kafka's protocol; with TLS, `security.protocol` is `ssl` or `sasl_ssl`";
+        Fault::Later(format!("{}: {what}", self.name))
+    }
+
+    /// The fault of a broker that does not accept a login.
+    pub(super) fn refused(&self, reason: String) -> Fault {
+        failed(&self.name, Some(Code::SaslAuthenticationFailed), reason)
+    }
+}
+
+fn lost(name: &str, error: &io::Error) -> Fault {
+    let reason = match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the broker has closed the connection".to_owned(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer in time".to_owned(),
+        _ => error.to_string(),
+    };
+    failed(name, None, reason)
+}
+
+/// The fault of a connection, which is final if one side refuses the other.
+fn failed(name: &str, code: Option<Code>, reason: String) -> Fault {
+    let failed = (code.or(Some(Code::SSL)), reason);
+    let what = format!("{name}: {}{}", failed.1, advice(&failed));
+    if is_final(&failed) { Fault::Final(what) } else { Fault::Later(what) }
+}

@@ -1,0 +1,113 @@
+//! How to connect, by the names of librdkafka's settings.
+
+use super::login::{Login, Mechanism};
+#[cfg(feature = "tls")]
+use super::tls::Tls;
+use rdkafka::config::ClientConfig;
+use thalweg::{Error, ErrorKind, Result};
+
+/// Kafka's port, where a broker is named without one.
+const PORT: u16 = 9092;
+
+pub(super) struct Settings {
+    /// Hosts and ports.
+    pub(super) brokers: Vec<(String, u16)>,
+    pub(super) login: Option<Login>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
+}
+
+/// An error of settings.
+#[cold]
+pub(super) fn refused(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Config, what)
+}
+
+/// What the settings of login and encryption are that are kept to, beside `security.protocol`.
+const LOGIN: [&str; 4] = ["sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"];
+const TLS: [&str; 8] = [
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.key.location",
+    "ssl.key.pem",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+];
+
+impl Settings {
+    pub(super) fn new(config: &ClientConfig) -> Result<Self> {
+        let protocol = config.get("security.protocol").unwrap_or("plaintext").to_lowercase();
+        let (has_login, has_tls) = match &*protocol {
+            "plaintext" => (false, false),
+            "ssl" => (false, true),
+            "sasl_plaintext" => (true, false),
+            "sasl_ssl" => (true, true),
+            _ => return Err(refused(format!("`security.protocol` cannot be `{protocol}`"))),
+        };
+        if has_tls && cfg!(not(feature = "tls")) {
+            let what = format!(
+                "`security.protocol` of `{protocol}` needs the feature `tls` of the crate thalweg-kafka"
+            );
+            return Err(refused(what));
+        }
+        // What has no meaning for the protocol is left alone, as librdkafka does.
+        let is_unknown = |name: &str| {
+            (has_login && name.starts_with("sasl.") && !LOGIN.contains(&name))
+                || (has_tls && name.starts_with("ssl.") && !TLS.contains(&name))
+        };
+        if let Some(name) = config.config_map().into_keys().find(|name| is_unknown(name)) {
+            let what = "is not supported where transactions of an earlier run are committed";
+            return Err(refused(format!("the setting `{name}` {what}")));
+        }
+        let servers = config.get("bootstrap.servers");
+        let servers = servers.or_else(|| config.get("metadata.broker.list")).unwrap_or_default();
+        Ok(Self {
+            brokers: brokers(servers)?,
+            login: if has_login { Some(login(config)?) } else { None },
+            #[cfg(feature = "tls")]
+            tls: if has_tls { Some(Tls::new(config)?) } else { None },
+        })
+    }
+}
+
+/// Hosts and ports from `host:port,[address]:port,protocol://host`.
+fn brokers(servers: &str) -> Result<Vec<(String, u16)>> {
+    let names = servers.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let of = |name: &str| {
+        let rest = name.split_once("://").map_or(name, |(_, rest)| rest);
+        let rest = rest.split_once('/').map_or(rest, |(rest, _)| rest);
+        // More than one colon without brackets is an address alone.
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                let wrong = |_| refused(format!("`bootstrap.servers` has no port in `{name}`"));
+                (host, port.parse().map_err(wrong)?)
+            }
+            _ => (rest, PORT),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Ok((if host.is_empty() { "localhost" } else { host }.to_owned(), port))
+    };
+    names.map(of).collect()
+}
+
+fn login(config: &ClientConfig) -> Result<Login> {
+    let name = config.get("sasl.mechanism").or_else(|| config.get("sasl.mechanisms"));
+    // As librdkafka has it.
+    let name = name.unwrap_or("GSSAPI");
+    let Some(mechanism) = Mechanism::of(name) else {
+        let what = match cfg!(feature = "tls") {
+            false if name.starts_with("SCRAM-") => {
+                "needs the feature `tls` of the crate thalweg-kafka"
+            }
+            _ => "is not supported where transactions of an earlier run are committed",
+        };
+        return Err(refused(format!("`sasl.mechanism` of `{name}` {what}")));
+    };
+    let get = |name| {
+        let missing = || refused(format!("`{name}` is needed with this `sasl.mechanism`"));
+        config.get(name).map(str::to_owned).ok_or_else(missing)
+    };
+    Ok(Login { mechanism, user: get("sasl.username")?, password: get("sasl.password")? })
+}

@@ -1,0 +1,297 @@
+//! What becomes of a broker's answers, by one that gives those that a test wants.
+
+use crate::coordinator::{Coordinator, Described, ProducerId, Refusal};
+use rdkafka::config::ClientConfig;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use thalweg::ErrorKind;
+
+const PRODUCER: ProducerId = ProducerId { id: 1000, epoch: 7 };
+
+/// What brokers take: keys with the first and the last version.
+const VERSIONS: [(i16, i16, i16); 6] =
+    [(10, 0, 6), (17, 0, 1), (18, 0, 4), (26, 0, 5), (36, 0, 2), (65, 0, 0)];
+
+/// Starts a broker that answers to a request's key and body with a body, or closes the connection.
+fn broker(answers: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> u16 {
+    frames(move |key, number, body| {
+        let tags: &[u8] = if key == 65 { &[0] } else { &[] };
+        let body = [number, tags, &answers(key, body)?].concat();
+        Some([&(body.len() as i32).to_be_bytes()[..], &body].concat())
+    })
+}
+
+/// Starts a broker that answers with whole frames to a request's key, number and body.
+fn frames(answers: impl Fn(i16, &[u8], &[u8]) -> Option<Vec<u8>> + Send + 'static) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            while let Some(request) = request(&mut stream) {
+                let key = i16::from_be_bytes(request[..2].try_into().unwrap());
+                // Behind what the client calls itself.
+                let Some(answer) = answers(key, &request[4..8], &request[17..]) else { break };
+                stream.write_all(&answer).unwrap();
+            }
+        }
+    });
+    port
+}
+
+fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).ok()?;
+    let mut request = vec![0; i32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut request).ok()?;
+    Some(request)
+}
+
+fn versions(all: &[(i16, i16, i16)]) -> Vec<u8> {
+    let mut body = [&[0, 0][..], &(all.len() as i32).to_be_bytes()].concat();
+    for (key, first, last) in all {
+        body.extend([key.to_be_bytes(), first.to_be_bytes(), last.to_be_bytes()].concat());
+    }
+    body
+}
+
+fn found(code: i16, host: &str, port: i32) -> Vec<u8> {
+    let host = [&(host.len() as i16).to_be_bytes()[..], host.as_bytes()].concat();
+    let head = [&[0; 4][..], &code.to_be_bytes(), &[0xff, 0xff], &1i32.to_be_bytes()].concat();
+    [&head[..], &host, &port.to_be_bytes()].concat()
+}
+
+fn ended(code: i16) -> Vec<u8> {
+    [&[0; 4][..], &code.to_be_bytes()].concat()
+}
+
+/// Of the producer, without topics.
+fn described(code: i16, state: &str) -> Vec<u8> {
+    let state = [&[state.len() as u8 + 1], state.as_bytes()].concat();
+    let head = [&[0, 0, 0, 0, 2][..], &code.to_be_bytes(), b"\x05name", &state, &[0; 12]].concat();
+    let producer = [&PRODUCER.id.to_be_bytes()[..], &PRODUCER.epoch.to_be_bytes()].concat();
+    [&head[..], &producer, &[1, 0, 0]].concat()
+}
+
+fn coordinator(servers: &str) -> Coordinator {
+    let mut config = ClientConfig::new();
+    Coordinator::new(config.set("bootstrap.servers", servers)).unwrap()
+}
+
+/// With two brokers, of which the other is the coordinator.
+fn cluster(last: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> Coordinator {
+    let port = broker(move |key, body| match key {
+        18 => Some(versions(&VERSIONS)),
+        _ => last(key, body),
+    });
+    let first = broker(move |key, body| match key {
+        18 => Some(versions(&VERSIONS)),
+        10 => {
+            assert_eq!(body, b"\0\x04name\x01");
+            Some(found(0, "127.0.0.1", i32::from(port)))
+        }
+        _ => None,
+    });
+    coordinator(&format!("127.0.0.1:{first}"))
+}
+
+/// What becomes of the code that the coordinator answers a commit with.
+fn committed(code: i16) -> Result<(), Refusal> {
+    let at = cluster(move |key, body| {
+        assert_eq!(key, 26);
+        assert_eq!(body, b"\0\x04name\0\0\0\0\0\0\x03\xe8\0\x07\x01");
+        Some(ended(code))
+    });
+    at.commit("name", PRODUCER)
+}
+
+fn later(refusal: Refusal, says: &str) {
+    match refusal {
+        Refusal::Later(what) => assert!(what.contains(says), "{what}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn hopeless(refusal: Refusal, says: &str) {
+    match refusal {
+        Refusal::Final(error) => {
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.message().contains(says), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_coordinator_commits() {
+    committed(0).unwrap();
+    for (code, name) in [
+        (47, "INVALID_PRODUCER_EPOCH"),
+        (48, "INVALID_TXN_STATE"),
+        (49, "INVALID_PRODUCER_ID_MAPPING"),
+        (90, "PRODUCER_FENCED"),
+        (105, "TRANSACTIONAL_ID_NOT_FOUND"),
+    ] {
+        match committed(code).unwrap_err() {
+            Refusal::Gone(gone) => assert_eq!(gone, name),
+            other => panic!("{other:?}"),
+        }
+    }
+    for (code, says) in
+        [(14, "LOAD"), (16, "NOT_COORDINATOR"), (51, "CONCURRENT"), (-1, "error -1")]
+    {
+        later(committed(code).unwrap_err(), says);
+    }
+    let denied = "cannot commit the transaction of name: the brokers do not authorize `Write` on the transactional id `name`";
+    hopeless(committed(53).unwrap_err(), denied);
+    hopeless(committed(35).unwrap_err(), "UNSUPPORTED_VERSION");
+}
+
+#[test]
+fn the_coordinator_describes() {
+    let describe = |code, state: &'static str| {
+        let at = cluster(move |key, body| {
+            assert_eq!((key, body), (65, &b"\0\x02\x05name\0"[..]));
+            Some(described(code, state))
+        });
+        at.describe("name")
+    };
+    for (state, is_open) in [
+        ("Ongoing", true),
+        ("PrepareCommit", true),
+        ("PrepareAbort", true),
+        ("Empty", false),
+        ("CompleteCommit", false),
+        ("CompleteAbort", false),
+    ] {
+        let expected = Described { producer: PRODUCER, is_open, state: state.to_owned() };
+        assert_eq!(describe(0, state).unwrap(), Some(expected));
+    }
+    assert_eq!(describe(105, "").unwrap(), None);
+    later(describe(14, "").unwrap_err(), "COORDINATOR_LOAD_IN_PROGRESS");
+    hopeless(describe(53, "").unwrap_err(), "cannot look for the transaction of name: the brokers");
+}
+
+#[test]
+fn coordinators_may_not_be_known_yet() {
+    let port = broker(|key, _| match key {
+        18 => Some(versions(&VERSIONS)),
+        _ => Some(found(15, "", -1)),
+    });
+    let at = coordinator(&format!("127.0.0.1:{port}"));
+    later(at.commit("name", PRODUCER).unwrap_err(), "COORDINATOR_NOT_AVAILABLE");
+}
+
+#[test]
+fn old_brokers_are_named() {
+    let port = broker(move |key, _| match key {
+        18 => Some(versions(&VERSIONS[..5])),
+        10 => None,
+        _ => panic!("a request that is not known"),
+    });
+    let other = broker(move |key, _| match key {
+        18 => Some(versions(&VERSIONS[..5])),
+        10 => Some(found(0, "127.0.0.1", i32::from(port))),
+        _ => panic!("a request that is not known"),
+    });
+    let refusal = coordinator(&format!("127.0.0.1:{other}")).describe("name").unwrap_err();
+    hopeless(
+        refusal,
+        "does not know the request DescribeTransactions of version 0: brokers of version 3.0 or later",
+    );
+}
+
+/// The first two are not there, and do not answer.
+#[test]
+fn all_brokers_are_tried() {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let closes = broker(|_, _| None);
+    let one = format!("127.0.0.1:{free}");
+    later(coordinator(&one).commit("name", PRODUCER).unwrap_err(), "refused");
+    let two = format!("{one},127.0.0.1:{closes}");
+    later(coordinator(&two).commit("name", PRODUCER).unwrap_err(), "closed the connection");
+    let port = cluster(|_, _| Some(ended(0))).settings.brokers[0].1;
+    coordinator(&format!("{two},127.0.0.1:{port}")).commit("name", PRODUCER).unwrap();
+    hopeless(coordinator("").commit("name", PRODUCER).unwrap_err(), "names no broker");
+}
+
+#[test]
+fn answers_that_make_no_sense_are_errors() {
+    let torn = "not one of Kafka's protocol; with TLS, `security.protocol` is `ssl`";
+    let check = |says: &str, answer: fn(&[u8]) -> Vec<u8>| {
+        let port = frames(move |_, number, _| Some(answer(number)));
+        let at = coordinator(&format!("127.0.0.1:{port}"));
+        later(at.commit("name", PRODUCER).unwrap_err(), says);
+    };
+    // Longer than what is taken, of less than no bytes, an alert of TLS, of another number, without a body.
+    check(torn, |_| b"\x01\0\0\x01".to_vec());
+    check(torn, |_| b"\xff\xff\xff\xff".to_vec());
+    check(torn, |_| b"\x15\x03\x03\0\x02\x02\x28".to_vec());
+    check(torn, |_| b"\0\0\0\x0a\0\0\x01\0\0\0\0\0\0\0".to_vec());
+    check(torn, |number| [b"\0\0\0\x04", number].concat());
+    check(torn, |_| b"\0\0\0\0".to_vec());
+}
+
+/// The first broker sends half an answer and closes; the last one describes another transaction.
+#[test]
+fn answers_to_something_else_are_errors() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let half = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        request(&mut stream).unwrap();
+        stream.write_all(b"\0\0\0\x0a\0\0").unwrap();
+    });
+    let at = coordinator(&format!("127.0.0.1:{half}"));
+    later(at.commit("name", PRODUCER).unwrap_err(), "closed the connection");
+    let at = cluster(|_, _| Some(described(0, "Empty")));
+    at.describe("name").unwrap();
+    let at = cluster(|_, _| {
+        let mut body = described(0, "Empty");
+        body[8] = b'x';
+        Some(body)
+    });
+    later(at.describe("name").unwrap_err(), "not one of Kafka's protocol");
+}
+
+#[test]
+fn passwords_are_said_or_refused() {
+    let refusal = |handshake: Vec<u8>, code: i16| {
+        let port = broker(move |key, body| match key {
+            18 => Some(versions(&VERSIONS)),
+            17 => {
+                assert_eq!(body, b"\0\x05PLAIN");
+                Some(handshake.clone())
+            }
+            36 => {
+                assert_eq!(body, b"\0\0\0\x09\0user\0pas");
+                Some([&code.to_be_bytes()[..], b"\0\x02no\0\0\0\0"].concat())
+            }
+            _ => None,
+        });
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", format!("127.0.0.1:{port}"));
+        config.set("security.protocol", "sasl_plaintext").set("sasl.mechanism", "PLAIN");
+        config.set("sasl.username", "user").set("sasl.password", "pas");
+        Coordinator::new(&config).unwrap().commit("name", PRODUCER).unwrap_err()
+    };
+    let known = || b"\0\0\0\0\0\x01\0\x05PLAIN".to_vec();
+    // Accepted: then the broker closes.
+    later(refusal(known(), 0), "closed the connection");
+    let advice = "no; see `sasl.mechanism`, `sasl.username` and `sasl.password`";
+    hopeless(refusal(known(), 58), advice);
+    hopeless(
+        refusal(b"\0\x21\0\0\0\x01\0\x05OTHER".to_vec(), 0),
+        "the broker takes OTHER, and not PLAIN",
+    );
+    hopeless(refusal(b"\0\x22\0\0\0\0".to_vec(), 0), "the broker takes no logins there");
+}
+
+#[test]
+fn names_have_a_longest_length() {
+    let name = "a".repeat(32_768);
+    hopeless(
+        coordinator("localhost:1").commit(&name, PRODUCER).unwrap_err(),
+        "at most 32767 bytes",
+    );
+}
