@@ -197,7 +197,11 @@ pub(crate) fn advice((code, reason): &Failed) -> &'static str {
     let has = |part| reason.contains(part);
     if has("certificate verify failed") {
         "; the brokers' certificate has to be of an authority in `ssl.ca.location`, and for the host by which they are reached"
-    } else if has("certificate required") || has("bad certificate") || has("unknown ca") {
+    } else if has("certificate required")
+        || has("bad certificate")
+        || has("certificate unknown")
+        || has("unknown ca")
+    {
         "; the brokers want a certificate that they trust: `ssl.certificate.location` and `ssl.key.location`"
     } else if has("PLAINTEXT broker") || has("wrong version number") {
         "; without TLS, `security.protocol` is `plaintext` or `sasl_plaintext`"

@@ -72,7 +72,13 @@ impl Tls {
         socket: Socket,
     ) -> std::result::Result<SslStream<Socket>, String> {
         let ssl = self.ssl(host).map_err(|cause| cause.to_string())?;
-        ssl.connect(socket).map_err(|error| error.to_string())
+        ssl.connect(socket).map_err(|error| match error.to_string() {
+            // What a broker without TLS does.
+            closed if closed.ends_with("unexpected EOF") => {
+                "the handshake failed: is it a PLAINTEXT broker?".to_owned()
+            }
+            other => other,
+        })
     }
 
     fn ssl(&self, host: &str) -> std::result::Result<Ssl, ErrorStack> {
