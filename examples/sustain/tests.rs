@@ -1,25 +1,18 @@
 //! The search as a person runs it, so short that nothing can be said of the figures: what is looked at is
 //! their shape.
 
+#[path = "../../crates/thalweg/tests/build/mod.rs"]
+mod build;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The program, built in the profile of this test: an example is not built for a test by itself.
+/// The program.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "thalweg-sustain", "--example", "sustain"]);
-        build.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
-        profile.join("examples/sustain")
-    })
+    PROGRAM
+        .get_or_init(|| build::examples(&["-p", "thalweg-sustain"], &["sustain"]).join("sustain"))
 }
 
 /// A search in windows of 20 ms, among two rates at most.

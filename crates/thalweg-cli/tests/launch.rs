@@ -1,5 +1,8 @@
 //! `thalweg launch --local` with real processes.
 
+#[path = "../../thalweg/tests/build/mod.rs"]
+mod build;
+
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -17,23 +20,14 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The folder of example programs of other packages, built in the profile of this test.
+/// The folder of example programs of other packages.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "thalweg-first", "--example", "wordcount"]);
-        build.args(["--package", "thalweg-cli", "--example", "misbehave"]);
-        build.args(["--package", "thalweg-examples", "--example", "connected_components"]);
-        build.args(["--example", "kmeans", "--features", "thalweg/tls"]).current_dir(root());
-        build.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
-        profile.join("examples")
+        let packages = ["-p", "thalweg-first", "-p", "thalweg-cli", "-p", "thalweg-examples"];
+        let features = ["--features", "thalweg/tls"];
+        let names = ["wordcount", "misbehave", "connected_components", "kmeans"];
+        build::examples(&[&packages[..], &features].concat(), &names)
     })
 }
 

@@ -1,30 +1,19 @@
 //! Programs as a person runs them: `squares`, `quiet_source` and `until_stopped` of `examples`, as child
 //! processes.
 
+mod build;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The folder of the programs, built in the profile of this test: an example is not built for a test by
-/// itself.
+/// The folder of the programs.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap();
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--package", "thalweg"]);
-        build.args(
-            ["squares", "quiet_source", "until_stopped"].map(|name| format!("--example={name}")),
-        );
-        build.arg("--target-dir").arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success());
-        profile.join("examples")
+        build::examples(&["-p", "thalweg"], &["squares", "quiet_source", "until_stopped"])
     })
 }
 
