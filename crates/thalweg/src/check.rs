@@ -17,7 +17,8 @@
 //! simulated hosts, of which one may be lost, and which have their checkpoints in files. In one of four such series of runs,
 //! the storage of the checkpoints fails now and then before the last run, in every way in which an object store can: a request
 //! is refused, or done without an answer, or bytes are written in part. Which series a check makes depends on its place in the
-//! program; by default it is one, and `THALWEG_CHECK_SEEDS` adds others.
+//! program; by default it is one, and `THALWEG_CHECK_SEEDS` adds others. `THALWEG_CHECK_SERIES` sets their number alone, of which
+//! there are 64.
 //!
 //! Results are compared as multisets, since the order between tasks is not defined; after
 //! [`ordered`](Check::ordered), they are compared as lists. Floats must be equal to the last bit: where the order of
@@ -65,6 +66,8 @@ const ONLY: &str = "THALWEG_CHECK";
 const SEEDS: &str = "THALWEG_CHECK_SEEDS";
 /// The variable that adds runs on hosts which are connected by TCP.
 const TCP: &str = "THALWEG_CHECK_TCP";
+/// The variable that holds the number of series of runs that every check makes on hosts that are interrupted.
+const SERIES: &str = "THALWEG_CHECK_SERIES";
 /// The variable that makes every check draw the numbers of tasks of stages.
 const TASKS: &str = "THALWEG_CHECK_TASKS";
 /// The number of differing records that are shown.
@@ -565,7 +568,8 @@ impl Runs {
     /// The series of runs that go on on other hosts, each with its seed. Every check makes few of them, and others than the
     /// next check: `place` is where it is.
     fn restarted(&self, place: u64) -> Vec<(u64, Restarted)> {
-        let some = variable(SEEDS).unwrap_or(self.clusters).div_ceil(4);
+        let of_seeds = || variable(SEEDS).unwrap_or(self.clusters).div_ceil(4);
+        let some = variable(SERIES).unwrap_or_else(of_seeds);
         let is_one = variable::<usize>(ONLY).is_some();
         let seeds = 0..if is_one { RESTARTS } else { some.min(RESTARTS) };
         let restarted = |next| {

@@ -110,11 +110,12 @@ mod tests {
             Fault::ForgetsCalls,
             Fault::LosesTheOpenBlock,
         ];
-        // So that all series of restarts are made, wherever the check is: few of them find some of the faults.
-        let seeds = ("THALWEG_CHECK_SEEDS", "256");
+        let seeds = ("THALWEG_CHECK_SEEDS", "64");
+        // All of them, wherever the check is: few of them find some of the faults.
+        let series = ("THALWEG_CHECK_SERIES", "64");
         for fault in all {
             let name = format!("{fault:?}");
-            let found = run(&[(VARIABLE, &name), seeds]);
+            let found = run(&[(VARIABLE, &name), seeds, series]);
             let said = String::from_utf8_lossy(&found.stderr);
             assert!(!found.status.success(), "{name} is not found");
             let number =
