@@ -23,6 +23,7 @@ mod process;
 mod profile;
 mod reproduce;
 mod setup;
+mod temporary;
 mod test;
 mod tidy;
 mod unlinked;

@@ -8,12 +8,13 @@ use crate::ahead::Ahead;
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
     examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
-    oracles, profile, reproduce, setup, tidy, unlinked,
+    oracles, profile, reproduce, setup, temporary, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Run everything: format, lints, docs, layers, tests of every kind, examples
 ///
@@ -430,7 +431,9 @@ fn docs(_: &mut Totals) -> Result<Outcome> {
 
 fn unit(totals: &mut Totals) -> Result<Outcome> {
     compilers()?;
-    tests(&["test", "--workspace", FEATURES, "--no-fail-fast", "--lib", "--bins"], totals)
+    let folder = temporary::folder();
+    let mut command = cargo(["test", "--workspace", FEATURES, "--no-fail-fast", "--lib", "--bins"]);
+    tests_of(with_files_in(folder.as_ref(), &mut command), totals)
 }
 
 fn integration(totals: &mut Totals) -> Result<Outcome> {
@@ -440,7 +443,16 @@ fn integration(totals: &mut Totals) -> Result<Outcome> {
     let mut command = cargo(["test", "--workspace", FEATURES, "--no-fail-fast", "--test", "*"]);
     // They build example programs, and do so with what is compiled already.
     command.env("THALWEG_TEST_PACKAGES", format!("--workspace {FEATURES}"));
-    tests_of(&mut command, totals)
+    let folder = temporary::folder();
+    tests_of(with_files_in(folder.as_ref(), &mut command), totals)
+}
+
+/// The command, with this folder for its temporary files, if there is one.
+fn with_files_in<'a>(folder: Option<&TempDir>, command: &'a mut Command) -> &'a mut Command {
+    match folder {
+        Some(folder) => command.env("TMPDIR", folder.path()),
+        None => command,
+    }
 }
 
 fn doctests(totals: &mut Totals) -> Result<Outcome> {
