@@ -140,7 +140,7 @@ mod tests {
     fn copies(dir: &Arc<dyn Folder>, other: &Arc<dyn Folder>) {
         dir.names().unwrap().iter().for_each(|name| dir.remove(name).unwrap());
         let (first, second) = (Store::open_first(dir).unwrap(), Store::join(dir));
-        second.check_proof(&first.proof().unwrap()).unwrap();
+        second.restore(&first.restore_point(None).unwrap()).unwrap();
         for number in 1..3 {
             let part = second.write_part(HostId(1), &Snapshot::default()).unwrap();
             first.write(number, &Snapshot::default(), vec![part]).unwrap();

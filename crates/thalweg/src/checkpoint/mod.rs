@@ -31,7 +31,7 @@ pub(crate) use files::SavedFile;
 pub(crate) use folder::{Faulty, Folder, INJECTED, find, make};
 pub(crate) use shape::{Shape, migrate_entry};
 pub(crate) use snapshot::{Snapshot, StateId};
-pub(crate) use store::{Part, Store, Stored, sealed};
+pub(crate) use store::{Part, RestorePoint, Store, Stored, sealed};
 
 use crate::clock::Clock;
 use crate::data::{Data, DecodeError, hash_bytes, of_ours};
@@ -109,14 +109,11 @@ pub(crate) trait Storage: Send + Sync {
     /// As [`Store::may_publish`].
     fn may_publish(&self) -> Result<()>;
 
-    /// The number of the checkpoint that the job begins with; 0 if it begins with none.
-    fn number(&self) -> u64;
+    /// On the first of several hosts: what the others are to [go on from](Self::restore).
+    fn restore_point(&self) -> Option<RestorePoint>;
 
-    /// As [`Store::proof`].
-    fn proof(&self) -> Option<String>;
-
-    /// As [`Store::check_proof`].
-    fn check_proof(&self, proof: &str) -> Result<()>;
+    /// As [`Store::restore`], on another host than the first.
+    fn restore(&self, point: &RestorePoint) -> Result<Option<Snapshot>>;
 }
 
 /// One state of one task.
@@ -186,6 +183,11 @@ impl Checkpoints {
         let trial = Some(Mutex::default());
         let dir = Some(folder.path().to_owned());
         Arc::new(Self { dir, trial, ..Self::in_memory(Some(folder), Some(snapshot), None) })
+    }
+
+    /// The job begins with this snapshot, or with nothing. Called before any of its tasks is made.
+    pub(crate) fn restore(&self, snapshot: Option<Snapshot>) {
+        *lock(&self.restored) = snapshot.map(Arc::new);
     }
 
     /// Whether tasks are made only to be compared with a snapshot.

@@ -17,11 +17,13 @@
 )]
 
 mod format;
+mod shared;
 
 pub(crate) use format::sealed;
+pub(crate) use shared::RestorePoint;
 
 use super::files::{FileEntry, is_spilled};
-use super::folder::{Folder, Found, TEMPORARY, unique};
+use super::folder::{Folder, Found};
 use super::mark::{Counted, Mark, counted, forget};
 use super::{Snapshot, advice};
 use crate::data::{Data, DecodeError, decode_whole};
@@ -29,6 +31,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::net::HostId;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use format::{header, parse};
+use shared::Proof;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -86,19 +89,6 @@ struct Left {
     unnamed: Vec<String>,
 }
 
-/// A name that is there as long as this is.
-struct Proof {
-    folder: Arc<dyn Folder>,
-    name: String,
-}
-
-impl Drop for Proof {
-    fn drop(&mut self) {
-        // One that is left is removed when the job begins again.
-        let _ = self.folder.remove(&self.name);
-    }
-}
-
 /// The other files to which a checkpoint refers.
 #[derive(Default)]
 struct Referred {
@@ -121,6 +111,8 @@ pub(crate) struct Part {
 /// A checkpoint that was read.
 pub(crate) struct Stored {
     pub(crate) number: u64,
+    /// The digest of its head, in which are those of all that it has, its parts included.
+    digest: u64,
     pub(crate) snapshot: Snapshot,
     /// The length of its file, and how long ago it was written, if that is known.
     pub(crate) bytes: u64,
@@ -196,18 +188,16 @@ impl Store {
     /// Begins a run of a job: returns the newest checkpoint that can be read, if there are any, with which it goes on. Newer ones
     /// are set aside, since what the job does from now on is not what they say; and what interrupted runs have left is removed.
     ///
-    /// On another host than the first, as [`newest`](Self::newest).
+    /// Of several hosts, the first one's does. The others [go on from that one](Self::restore).
     ///
     /// # Errors
     ///
-    /// As those two; if another run has begun since, or may have.
+    /// As [`newest`](Self::newest); if another run has begun since, or may have.
     pub(crate) fn begin(&self) -> Result<Option<Stored>> {
         let Newest { stored, begun, unreadable } = self.find()?;
-        if self.is_first() {
-            self.settle(begun)?;
-            unreadable.into_iter().try_for_each(|number| self.set_aside(number))?;
-            self.tidy()?;
-        }
+        self.settle(begun)?;
+        unreadable.into_iter().try_for_each(|number| self.set_aside(number))?;
+        self.tidy()?;
         Ok(stored)
     }
 
@@ -315,16 +305,6 @@ impl Store {
         mark.map(|mark| mark.first() + 1)
     }
 
-    /// As [`open_run`](Self::open_run), by the first of several hosts.
-    pub(crate) fn open_first(folder: &Arc<dyn Folder>) -> Result<Self> {
-        let mut store = Self::open_run(folder)?;
-        let failed = |cause| Error::io(folder.path(), "use the directory of checkpoints", cause);
-        let name = unique(TEMPORARY, 12).map_err(failed)?;
-        folder.create(&name, &[name.as_bytes()], &mut || true).map_err(failed)?;
-        store.proof = Some(Proof { folder: Arc::clone(folder), name });
-        Ok(store)
-    }
-
     /// The directory, or the address of the object store.
     pub(crate) fn dir(&self) -> &Path {
         self.folder.path()
@@ -333,11 +313,6 @@ impl Store {
     /// The folder.
     pub(crate) fn folder(&self) -> &Arc<dyn Folder> {
         &self.folder
-    }
-
-    /// The checkpoints in a folder, as another host than the first uses it, which writes parts only.
-    pub(crate) fn join(folder: &Arc<dyn Folder>) -> Self {
-        Self::of(folder, None)
     }
 
     fn of(folder: &Arc<dyn Folder>, lock: Option<File>) -> Self {
@@ -375,32 +350,6 @@ impl Store {
                 Err(Error::io(self.dir(), what, cause))
             }
         }
-    }
-
-    /// What the other hosts must [see](Self::check_proof) in the folder; of the first of several hosts.
-    pub(crate) fn proof(&self) -> Option<String> {
-        Some(self.proof.as_ref()?.name.clone())
-    }
-
-    /// Checks that this is the folder of the first host.
-    ///
-    /// # Errors
-    ///
-    /// If it is not.
-    pub(crate) fn check_proof(&self, proof: &str) -> Result<()> {
-        let seen = self.folder.look_at(proof);
-        if seen
-            .map_err(|cause| {
-                Error::io(self.dir(), "look into the directory of checkpoints", cause)
-            })?
-            .is_some()
-        {
-            let _ = self.run.set(proof.trim_start_matches(TEMPORARY).to_owned());
-            return Ok(());
-        }
-        let what =
-            "the directory of checkpoints is not that of the first host: all hosts must share it";
-        Err(Error::new(ErrorKind::Config, what).at(Place::File(self.dir().to_owned())))
     }
 
     /// The numbers of the checkpoints in a folder that count, in order.
@@ -465,7 +414,7 @@ impl Store {
     /// The bytes of a checkpoint's parts, and of the files of spilled records to which it refers.
     pub(super) fn bytes_of_others(folder: &dyn Folder, name: &str) -> u64 {
         match Self::read_whole(folder, name) {
-            Ok((snapshot, parts)) => Self::bytes_of(folder, &snapshot, &parts),
+            Ok((snapshot, parts, _)) => Self::bytes_of(folder, &snapshot, &parts),
             Err(_) => 0,
         }
     }
@@ -507,12 +456,12 @@ impl Store {
         let mut begun = Self::numbers(&*self.folder)?;
         while let Some(number) = begun.last().copied() {
             match self.read(number) {
-                Ok((snapshot, parts)) => {
+                Ok((snapshot, parts, digest)) => {
                     let own = Self::look_at(&*self.folder, &Self::name_of(number))?;
                     let (own, _) = own.unwrap_or_default();
                     let bytes = own + Self::bytes_of(&*self.folder, &snapshot, &parts);
                     let age = self.age(number).flatten();
-                    let stored = Some(Stored { number, snapshot, bytes, age, skipped });
+                    let stored = Some(Stored { number, digest, snapshot, bytes, age, skipped });
                     return Ok(Newest { stored, begun, unreadable });
                 }
                 // It may be sound, or is one of another version.
@@ -560,7 +509,7 @@ impl Store {
         self.lock.is_some() || self.mark.is_some()
     }
 
-    fn read(&self, number: u64) -> Result<(Snapshot, Vec<Part>)> {
+    fn read(&self, number: u64) -> Result<(Snapshot, Vec<Part>, u64)> {
         Self::read_whole(&*self.folder, &Self::name_of(number))
     }
 
@@ -578,12 +527,12 @@ impl Store {
     ///
     /// Of kind `Input` if it is torn or was altered, or a part of it is; of kind `Plan` if it is of another version.
     pub(super) fn read_file(folder: &dyn Folder, name: &str) -> Result<Snapshot> {
-        Self::read_whole(folder, name).map(|(snapshot, _)| snapshot)
+        Self::read_whole(folder, name).map(|(snapshot, ..)| snapshot)
     }
 
-    /// As [`read_file`](Self::read_file), with the list of the parts.
-    fn read_whole(folder: &dyn Folder, name: &str) -> Result<(Snapshot, Vec<Part>)> {
-        let (mut snapshot, parts, _) = read_part(folder, name)?;
+    /// As [`read_file`](Self::read_file), with the list of the parts, and the digest of the head.
+    fn read_whole(folder: &dyn Folder, name: &str) -> Result<(Snapshot, Vec<Part>, u64)> {
+        let (mut snapshot, parts, digest) = read_part(folder, name)?;
         let bad = |name: &str, what: String| {
             let place = Place::File(folder.path().join(name));
             Err(Error::new(ErrorKind::Input, what).at(place))
@@ -613,7 +562,7 @@ impl Store {
             };
             return bad(name, format!("a file of spilled records of the checkpoint {what}"));
         }
-        Ok((snapshot, parts))
+        Ok((snapshot, parts, digest))
     }
 
     /// As [`read_file`](Self::read_file), with the names of the files to which it refers.
@@ -621,7 +570,7 @@ impl Store {
         folder: &dyn Folder,
         name: &str,
     ) -> Result<(Snapshot, Vec<String>)> {
-        let (snapshot, parts) = Self::read_whole(folder, name)?;
+        let (snapshot, parts, _) = Self::read_whole(folder, name)?;
         let names = Referred::by(&snapshot, parts).names().map(str::to_owned).collect();
         Ok((snapshot, names))
     }

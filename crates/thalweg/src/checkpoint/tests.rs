@@ -179,16 +179,12 @@ impl Storage for Ends {
         Ok(())
     }
 
-    fn number(&self) -> u64 {
-        0
-    }
-
-    fn proof(&self) -> Option<String> {
+    fn restore_point(&self) -> Option<RestorePoint> {
         None
     }
 
-    fn check_proof(&self, _: &str) -> Result<()> {
-        Ok(())
+    fn restore(&self, _: &RestorePoint) -> Result<Option<Snapshot>> {
+        Ok(None)
     }
 }
 

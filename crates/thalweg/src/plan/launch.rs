@@ -284,10 +284,15 @@ pub(crate) fn launch(
     check(&mut builder)?;
     let several = runtime.hosts.count() > 1;
     let signals: Arc<Signals> = Arc::default();
-    let links = runtime.links(numbers, &signals)?;
+    let links = Arc::new(runtime.links(numbers, &signals)?);
+    // It hears of the other hosts from now on.
+    let job = Job::new(Arc::clone(&signals), 0, Arc::clone(&links));
     let made = catch(|| {
         let checkpoints = checkpoints?;
         if let Some(checkpoints) = &checkpoints {
+            if several {
+                restore(&builder, runtime, &job, checkpoints)?;
+            }
             checkpoints.begin(&runtime.clock)?;
         }
         let made = make(builder, runtime, &signals, &links, checkpoints.as_ref())?;
@@ -302,7 +307,6 @@ pub(crate) fn launch(
     let (made, checkpoints) = match made.and_then(|made| made) {
         Err(error) if several => {
             // The other hosts have begun the job, or will: they must end with the same error.
-            let job = Job::new(signals, 0, links);
             if runtime.may_wait().is_err() {
                 job.fail(error.for_others());
                 return Err(error);
@@ -316,7 +320,7 @@ pub(crate) fn launch(
         made => made?,
     };
     let Made { plan, tasks, stage_of, stages_on_hosts, operators, blocks } = made;
-    let job = Job::new(signals, tasks.len(), links);
+    job.set_tasks(tasks.len());
     let started = runtime.clock.now();
     let cells: Vec<_> = tasks
         .into_iter()
@@ -358,27 +362,40 @@ pub(crate) fn compare(
     Ok(checkpoints.compare(number))
 }
 
-/// Describes the job to the other hosts, with the checkpoint that it begins with: its number, or 0.
-fn describe(plan: &Plan, checkpoints: Option<&Arc<Checkpoints>>) -> Description {
-    let storage = checkpoints.and_then(|all| all.storage()).cloned();
-    let begins = checkpoints.map(|_| storage.as_ref().map_or(0, |storage| storage.number()));
-    let mut bytes = Vec::new();
-    begins.encode(&mut bytes);
-    let fingerprint = plan.fingerprint().value() ^ u128::from(hash_bytes(&bytes));
-    let plan = plan.clone();
-    let parts = move || {
-        let newest = "the newest in their directory, which all hosts must share,".to_owned();
-        let begins = begins.map(|number| (newest, number.to_string()));
-        let checkpoints = ("checkpoints".to_owned(), begins.into_iter().collect());
-        std::iter::once(checkpoints).chain(plan.described_parts()).collect()
-    };
-    let mut description = Description::of(fingerprint, parts);
-    if let Some(storage) = storage {
-        description.proof = storage.proof();
-        let check = move |proof: Option<&str>| proof.map_or(Ok(()), |it| storage.check_proof(it));
-        description.check_proof = Box::new(check);
+/// Before a job on several hosts goes on from a checkpoint: the first host decides from which, and the others read that one. No
+/// host may make its tasks before all have it, since sinks commit what is in it then, and remove what is not.
+fn restore(
+    builder: &Builder,
+    runtime: &Runtime,
+    job: &Job,
+    checkpoints: &Arc<Checkpoints>,
+) -> Result<()> {
+    let Some(storage) = checkpoints.storage() else { return Ok(()) };
+    let plan = builder.settled(&runtime.config.tasks, &runtime.hosts)?;
+    let mut described = describe(&plan, Some(checkpoints));
+    described.point = storage.restore_point();
+    let point = runtime.agree(job, described)?;
+    if let Some(point) = point.filter(|_| runtime.hosts.me() != HostId::FIRST) {
+        checkpoints.restore(storage.restore(&point)?);
     }
-    description
+    let mut described = describe(&plan, Some(checkpoints));
+    let storage = Arc::clone(storage);
+    // That may have taken long.
+    described.may_go_on = Arc::new(move || storage.may_publish());
+    runtime.agree(job, described).map(drop)
+}
+
+/// Describes the job to the other hosts.
+fn describe(plan: &Plan, checkpoints: Option<&Arc<Checkpoints>>) -> Description {
+    let has_checkpoints = checkpoints.is_some();
+    let of_checkpoints = hash_bytes(&[u8::from(has_checkpoints)]);
+    let fingerprint = plan.fingerprint().value() ^ u128::from(of_checkpoints);
+    let plan = plan.clone();
+    Description::of(fingerprint, move || {
+        let dir = has_checkpoints.then(|| ("a directory".to_owned(), "set".to_owned()));
+        let checkpoints = ("checkpoints".to_owned(), dir.into_iter().collect());
+        std::iter::once(checkpoints).chain(plan.described_parts()).collect()
+    })
 }
 
 /// The tasks of a job on this host, and what is known of all of them.

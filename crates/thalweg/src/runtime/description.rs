@@ -1,7 +1,9 @@
 //! What each host of a job says of it before tasks run, so that a job does not begin where programs differ.
 
+use crate::checkpoint::RestorePoint;
 use crate::error::Result;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A job, as one host describes it.
 pub(crate) struct Description {
@@ -9,23 +11,21 @@ pub(crate) struct Description {
     pub(crate) fingerprint: u128,
     /// Makes the parts of the job, to find out how two jobs differ: the name of each, and what has to be equal.
     pub(crate) parts: Box<dyn Fn() -> Vec<DescribedPart> + Send + Sync>,
-    /// What the first host sends to the others when all have described the job.
-    pub(crate) proof: Option<String>,
-    /// Checks what the first host has sent, before tasks of this host run.
-    pub(crate) check_proof: Box<CheckProof>,
+    /// Of the first host: what it sends to the others when all have described the job.
+    pub(crate) point: Option<RestorePoint>,
+    /// Of the first host: looks whether the job may go on, when all have described it.
+    pub(crate) may_go_on: Arc<MayGoOn>,
 }
 
-/// Checks what the first host has sent; `None` if it has no proof.
-type CheckProof = dyn Fn(Option<&str>) -> Result<()> + Send + Sync;
+type MayGoOn = dyn Fn() -> Result<()> + Send + Sync;
 
 impl Description {
-    /// That of a job whose hosts need not see a proof.
+    /// That of a job without checkpoints.
     pub(crate) fn of(
         fingerprint: u128,
         parts: impl Fn() -> Vec<DescribedPart> + Send + Sync + 'static,
     ) -> Self {
-        let (parts, check_proof) = (Box::new(parts), Box::new(|_: Option<&str>| Ok(())));
-        Self { fingerprint, parts, proof: None, check_proof }
+        Self { fingerprint, parts: Box::new(parts), point: None, may_go_on: Arc::new(|| Ok(())) }
     }
 }
 

@@ -2,7 +2,9 @@
 //! it is drained or suspended.
 //!
 //! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
-//! that fails before that starts its tasks too, which end at once.
+//! that fails before that starts its tasks too, which end at once. A job with checkpoints is described twice more before its
+//! tasks are made, so that no host commits or removes anything for another checkpoint than the first one goes on from: with the
+//! first answer the others get to know which that is, and with the second, that all hosts have read it.
 //!
 //! The first host decides how a job ends: well, when every host has reported that all of its tasks have ended and its
 //! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
@@ -21,7 +23,7 @@
 use super::counts::TaskCounts;
 use super::description::{DescribedPart, Description, difference};
 use super::job::{Job, Requested};
-use crate::checkpoint::StateId;
+use crate::checkpoint::{RestorePoint, StateId};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others, Signals};
@@ -48,8 +50,10 @@ pub(crate) type Answer = Result<Option<Vec<u8>>>;
 struct State {
     /// The job, as this host describes it.
     description: Option<Description>,
-    /// Starts the tasks of this host.
+    /// Starts the tasks of this host, once they are made.
     start: Option<Box<dyn FnOnce() + Send>>,
+    /// All hosts have described the same job, and the first has sent this.
+    agreed: Option<Option<RestorePoint>>,
     /// On the first host: the fingerprint of the job on each host that has described it.
     fingerprints: BTreeMap<HostId, u128>,
     /// On the first host: the hosts that are prepared, and what they have reported.
@@ -94,8 +98,8 @@ pub(crate) struct ToSave {
 enum JobMessage {
     /// A host has described the job, with this fingerprint.
     Described(u128),
-    /// All hosts have described the same job. With it comes the first host's [`Description::proof`].
-    Same(Option<String>),
+    /// All hosts have described the same job. With it comes the first host's [`Description::point`].
+    Same(Option<RestorePoint>),
     /// The parts of the job on the first host, for a host that has described another one.
     Differs(Vec<DescribedPart>),
     Failed(Error),
@@ -165,11 +169,15 @@ impl JobHosts {
         self.others.iter().for_each(|link| link.send(frame.clone()));
     }
 
-    /// This host has described the job. Its tasks are started when all hosts have described the same one.
-    pub(super) fn described(&self, description: Description, start: Box<dyn FnOnce() + Send>) {
+    /// This host has described the job. Its tasks are started when all hosts have described the same one, if they are made.
+    pub(super) fn described(
+        &self,
+        description: Description,
+        start: Option<Box<dyn FnOnce() + Send>>,
+    ) {
         let fingerprint = description.fingerprint;
         let mut state = lock(&self.state);
-        (state.description, state.start) = (Some(description), Some(start));
+        (state.description, state.start, state.agreed) = (Some(description), start, None);
         let decided = state.decided;
         drop(state);
         if decided {
@@ -187,16 +195,31 @@ impl JobHosts {
         }
     }
 
+    /// What the first host has sent when all hosts had described the same job; `None` as long as they have not.
+    ///
+    /// # Errors
+    ///
+    /// If it is decided that the job fails.
+    pub(super) fn agreed(&self) -> Option<Result<Option<RestorePoint>>> {
+        let mut state = lock(&self.state);
+        if state.decided {
+            return Some(Err(Error::new(ErrorKind::Internal, "the job has failed")));
+        }
+        state.agreed.take().map(Ok)
+    }
+
     /// On the first host: all hosts have described the job.
     fn compare(&self, fingerprints: &BTreeMap<HostId, u128>) {
         let own = fingerprints.get(&self.me);
         match fingerprints.iter().find(|(_, other)| Some(*other) != own) {
-            None => {
-                let proof =
-                    lock(&self.state).description.as_ref().and_then(|job| job.proof.clone());
-                self.send_all(&JobMessage::Same(proof));
-                self.start();
-            }
+            None => match self.may_go_on() {
+                Ok(point) => {
+                    let same = JobMessage::Same(point);
+                    self.send_all(&same);
+                    self.take(self.me, same);
+                }
+                Err(error) => self.take(self.me, JobMessage::Failed(error)),
+            },
             Some((host, _)) => self.send(*host, &JobMessage::Differs(self.parts())),
         }
     }
@@ -337,10 +360,11 @@ impl JobHosts {
                     self.compare(&all);
                 }
             }
-            JobMessage::Same(proof) => match self.check_proof(proof.as_deref()) {
-                Ok(()) => self.start(),
-                Err(error) => self.take(self.me, JobMessage::Failed(error)),
-            },
+            JobMessage::Same(point) => {
+                lock(&self.state).agreed = Some(point);
+                self.start();
+                self.with_job(|job| job.notify());
+            }
             JobMessage::Differs(parts) => self.differs(&parts),
             JobMessage::Failed(error) => self.decide(Err(error.on_host(from.0))),
             JobMessage::Prepared(prepared) => {
@@ -425,9 +449,16 @@ impl JobHosts {
         }
     }
 
-    /// Checks the first host's proof, which comes when all hosts have described the same job.
-    fn check_proof(&self, proof: Option<&str>) -> Result<()> {
-        lock(&self.state).description.as_ref().map_or(Ok(()), |job| (job.check_proof)(proof))
+    /// On the first host: looks whether the job may go on, and with what.
+    fn may_go_on(&self) -> Result<Option<RestorePoint>> {
+        let state = lock(&self.state);
+        let job = state.description.as_ref();
+        let Some((look, point)) = job.map(|job| (Arc::clone(&job.may_go_on), job.point.clone()))
+        else {
+            return Ok(None);
+        };
+        drop(state);
+        look().map(|()| point)
     }
 
     /// On the first host: decides, if nothing was decided before.
@@ -451,6 +482,8 @@ impl JobHosts {
         });
         self.with_job(|job| job.decided(outcome));
         self.start();
+        // A thread may wait for what the hosts agree on.
+        self.with_job(|job| job.notify());
     }
 
     fn with_job(&self, call: impl FnOnce(&Job)) {
@@ -573,9 +606,9 @@ impl JobMessage {
                 error.encode(out);
             }
             Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
-            Self::Same(proof) => {
+            Self::Same(point) => {
                 12u8.encode(out);
-                proof.encode(out);
+                point.encode(out);
             }
             Self::Differs(parts) => {
                 13u8.encode(out);

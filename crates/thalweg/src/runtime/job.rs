@@ -3,7 +3,7 @@
 use super::counts::TaskCounts;
 use super::description::Description;
 use super::hosts::{Answer, JobHosts, SaveOrder};
-use crate::checkpoint::StateId;
+use crate::checkpoint::{RestorePoint, StateId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::metrics::ClockOffset;
@@ -72,12 +72,17 @@ struct End {
     /// Another host could not publish its files, or is lost, which came before this host has published its own.
     unpublished: Option<Error>,
     /// The channels of the job, until it is over here.
-    links: Option<Links>,
+    links: Option<Arc<Links>>,
 }
 
 impl Job {
     /// A job with this many tasks on this host, which are added by [`set_members`](Self::set_members).
-    pub(crate) fn new(signals: Arc<Signals>, tasks: usize, links: Links) -> Arc<Self> {
+    pub(crate) fn new(
+        signals: Arc<Signals>,
+        tasks: usize,
+        links: impl Into<Arc<Links>>,
+    ) -> Arc<Self> {
+        let links = links.into();
         let several = links.hosts().count() > 1;
         let job = Arc::new_cyclic(|me| Self {
             signals,
@@ -99,12 +104,32 @@ impl Job {
         job
     }
 
+    /// Sets the number of tasks on this host, before there are any.
+    pub(crate) fn set_tasks(&self, tasks: usize) {
+        *lock(&self.counted) = (0..tasks).map(|_| None).collect();
+        *lock(&self.passed) = vec![Epoch::default(); tasks];
+        self.running.store(tasks, Ordering::Release);
+        *lock(&self.over) = tasks == 0 && self.hosts.is_none();
+    }
+
     /// Calls `start` when all hosts of the job have described the same one, or at once if there is one host.
     pub(super) fn start(&self, description: Description, start: Box<dyn FnOnce() + Send>) {
         match &self.hosts {
-            Some(hosts) => hosts.described(description, start),
+            Some(hosts) => hosts.described(description, Some(start)),
             None => start(),
         }
+    }
+
+    /// Describes the job to the other hosts, before its tasks are made.
+    pub(super) fn describe(&self, description: Description) {
+        if let Some(hosts) = &self.hosts {
+            hosts.described(description, None);
+        }
+    }
+
+    /// As [`JobHosts::agreed`].
+    pub(super) fn agreed(&self) -> Option<Result<Option<RestorePoint>>> {
+        self.hosts.as_ref().map_or(Some(Ok(None)), |hosts| hosts.agreed())
     }
 
     /// The tasks are there, and may run. On a host without any, they have all ended.

@@ -22,6 +22,7 @@ pub(crate) use job::Job;
 pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;
 
+use crate::checkpoint::RestorePoint;
 use crate::clock::Clock;
 use crate::config::{self, Compression, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
@@ -207,6 +208,23 @@ impl Runtime {
         job.fail(error);
         cells.iter().for_each(|cell| cell.abandon());
         job.outcome()
+    }
+
+    /// Describes a job to the other hosts, and waits until all have described the same one; returns what the first host has sent
+    /// then. Fails at once where waiting could deadlock.
+    ///
+    /// # Errors
+    ///
+    /// If the job fails meanwhile, here or elsewhere: with its own error it ends when it is over.
+    pub(crate) fn agree(
+        &self,
+        job: &Job,
+        description: Description,
+    ) -> Result<Option<RestorePoint>> {
+        self.may_wait()?;
+        job.describe(description);
+        let over = || Err(Error::new(ErrorKind::Internal, "the job is over"));
+        self.wait_for(job, || job.agreed()).unwrap_or_else(over)
     }
 
     /// Starts a job on several hosts with these tasks of this one, once all hosts have described the same job. If they

@@ -10,7 +10,8 @@ use super::running_job::RunningJob;
 use super::savepoints::Request;
 use super::watch::Warnings;
 use crate::checkpoint::{
-    Aside, CheckpointDir, Checkpoints, Folder, Part, Storage, Store, Stored, Taken, make,
+    Aside, CheckpointDir, Checkpoints, Folder, Part, RestorePoint, Snapshot, Storage, Store,
+    Stored, Taken, make,
 };
 use crate::clock::{Nanos, nanos};
 use crate::config::CheckpointConfig;
@@ -76,8 +77,8 @@ pub(crate) struct Checkpointing {
 struct Writer {
     store: Store,
     host: HostId,
-    /// The number of the checkpoint that the job begins with, or 0.
-    first: u64,
+    /// On the first of several hosts: from what the others go on.
+    point: Option<RestorePoint>,
     written: Mutex<Written>,
     warnings: Warnings,
 }
@@ -99,7 +100,8 @@ pub(super) struct Checkpointer(JoinHandle<()>);
 static USED: LazyLock<Mutex<BTreeSet<(PathBuf, HostId)>>> = LazyLock::new(Mutex::default);
 
 impl Checkpointing {
-    /// Reads the newest checkpoint, if there is one.
+    /// Reads the newest checkpoint, if there is one. Not on other hosts than the first, which get to know when the job is launched
+    /// which one is to be read.
     ///
     /// # Errors
     ///
@@ -137,11 +139,16 @@ impl Checkpointing {
             HostId::FIRST => Store::open_first(folder)?,
             _ => Store::join(folder),
         };
-        let (snapshot, first, resumption) = match store.begin()? {
+        let begun = match host {
+            HostId::FIRST => store.begin()?,
+            _ => None,
+        };
+        let point = store.restore_point(begun.as_ref());
+        let (snapshot, first, resumption) = match begun {
             None => (None, 0, None),
             Some(stored) => {
                 let resumption = resumption(&stored, &config.dir);
-                for error in stored.skipped.iter().filter(|_| host == HostId::FIRST) {
+                for error in &stored.skipped {
                     warnings.of_checkpoint(&format!(
                         "the job begins with checkpoint {}, as a newer one cannot be read: {error}",
                         stored.number
@@ -152,7 +159,7 @@ impl Checkpointing {
         };
         let last = store.number_after(first);
         let written = Mutex::new(Written { last, complete: first, ended: false });
-        let writer = Arc::new(Writer { store, host, first, written, warnings: warnings.clone() });
+        let writer = Arc::new(Writer { store, host, point, written, warnings: warnings.clone() });
         let storage = Arc::clone(&writer) as _;
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
         let (interval, named) = (config.interval, config.dir.clone());
@@ -559,16 +566,12 @@ impl Storage for Writer {
         self.store.may_publish()
     }
 
-    fn number(&self) -> u64 {
-        self.first
+    fn restore_point(&self) -> Option<RestorePoint> {
+        self.point.clone()
     }
 
-    fn proof(&self) -> Option<String> {
-        self.store.proof()
-    }
-
-    fn check_proof(&self, proof: &str) -> Result<()> {
-        self.store.check_proof(proof)
+    fn restore(&self, point: &RestorePoint) -> Result<Option<Snapshot>> {
+        self.store.restore(point)
     }
 }
 
@@ -578,6 +581,9 @@ impl Checkpointer {
         let _ = self.0.join();
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod hosts;
 
 #[cfg(test)]
 mod tests {

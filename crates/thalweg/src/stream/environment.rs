@@ -199,12 +199,14 @@ impl Environment {
         self.start()?.wait().map(drop)
     }
 
-    /// Starts the job described so far and returns at once.
+    /// Starts the job described so far and returns at once. A job with checkpoints on several hosts waits until all hosts start it, and
+    /// have read the checkpoint that the first one goes on from: programs must start such jobs in the same order on all hosts.
     ///
     /// # Errors
     ///
     /// When the job cannot run as it is described: a stream without a sink, an operator on an
-    /// unbounded stream that needs a bounded one, a file that is not there.
+    /// unbounded stream that needs a bounded one, a file that is not there. Where a job waits for other hosts, also when one of
+    /// them is lost or refuses it.
     pub fn start(&self) -> Result<JobHandle> {
         self.start_with(None)
     }

@@ -109,6 +109,8 @@ struct Begun {
     store: Store,
     at: Option<usize>,
     job: u64,
+    /// What its other host goes on from.
+    point: RestorePoint,
 }
 
 /// One history.
@@ -215,6 +217,7 @@ impl History {
     fn begin(&self, folder: &Arc<dyn Folder>) -> Result<Begun> {
         let store = Store::open_first(folder)?;
         let found = store.begin()?;
+        let point = store.restore_point(found.as_ref()).unwrap();
         let mut tried = lock(&self.tried);
         let at = found.map(|stored| {
             let is_it = |tried: &Tried| tried.snapshot == stored.snapshot;
@@ -253,14 +256,14 @@ impl History {
         }
         // What it has prepared is committed then.
         at.into_iter().filter(|_| !is_ended).for_each(|at| self.publish(at));
-        Ok(Begun { store, at, job })
+        Ok(Begun { store, at, job, point })
     }
 
     /// Takes checkpoints, as jobs do, and ends.
     fn take(
         &self,
         (run, folder): (usize, &Arc<dyn Folder>),
-        Begun { store, at, job }: &Begun,
+        Begun { store, at, job, point }: &Begun,
         tries: u64,
         ends: bool,
     ) {
@@ -272,9 +275,11 @@ impl History {
         let own = format!("spilled-{}-0.records", self.begun.fetch_add(1, Ordering::Relaxed));
         let (mut copied, mut has_begun) = (0, false);
         let other = Store::join(folder);
-        if other.check_proof(&store.proof().unwrap()).is_err() {
-            return;
-        }
+        // Requests fail.
+        let mut restored = (0..10).map(|_| other.restore(point));
+        let Some(restored) = restored.find_map(Result::ok) else { return };
+        let begun = at.map(|at| lock(&self.tried)[at].snapshot.clone());
+        assert!(restored == begun, "another host goes on from another checkpoint");
         for _ in 0..tries {
             number += 1;
             let grown = copied + 10;

@@ -2,7 +2,7 @@
 
 use super::format::MAGIC;
 use super::*;
-use crate::checkpoint::folder::{Faulty, Memory, make, of_each_kind};
+use crate::checkpoint::folder::{Faulty, Memory, TEMPORARY, make, of_each_kind};
 use crate::checkpoint::snapshot::{Entries, StateId};
 use crate::checkpoint::{CheckpointDir, Shape};
 use crate::data::Schema;
@@ -102,8 +102,11 @@ fn a_checkpoint_counts_with_its_parts() {
         let first = Store::open_first(folder).unwrap();
         let other = Store::join(folder);
         assert!(other.write_part(HostId(1), &snapshot(9)).is_err(), "of no run");
-        other.check_proof(&first.proof().unwrap()).unwrap();
-        assert!(other.check_proof("not there").is_err());
+        let point = first.restore_point(None).unwrap();
+        other.restore(&point).unwrap();
+        let mut elsewhere = point;
+        elsewhere.proof = "not there".to_owned();
+        assert!(other.restore(&elsewhere).is_err());
         for number in 1..4 {
             let part = other.write_part(HostId(1), &snapshot(10 * number)).unwrap();
             first.write(number, &snapshot(number), vec![part]).unwrap();
@@ -126,18 +129,19 @@ fn a_checkpoint_counts_with_its_parts() {
         drop(first);
         assert_eq!(parts(), 2);
         let again = Store::open_first(folder).unwrap();
-        assert_eq!(again.begin().unwrap().unwrap().number, 2);
+        let begun = again.begin().unwrap().unwrap();
+        assert_eq!(begun.number, 2);
         assert!(!is_there(3), "it is set aside");
         assert_eq!(parts(), 1, "no checkpoint has the other");
         assert!(Store::bytes_of_others(&**folder, &name(2)) > 0);
-        let told = again.proof().unwrap();
+        let point = again.restore_point(Some(&begun)).unwrap();
         let next = Store::join(folder);
-        next.check_proof(&told).unwrap();
+        assert_eq!(next.restore(&point).unwrap(), Some(begun.snapshot));
         let part = next.write_part(HostId(1), &snapshot(40)).unwrap();
         let last = again.number_after(2) + 1;
         again.write(last, &snapshot(4), vec![part]).unwrap();
         drop(again);
-        assert!(next.check_proof(&told).is_err(), "the first host has ended");
+        assert!(next.restore(&point).is_err(), "the first host has ended");
         let mut bytes = folder.read(&name(last)).unwrap();
         let whole = bytes.clone();
         bytes[MAGIC.len()] += 1;
@@ -267,7 +271,7 @@ fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
             folder.replace(name, &[0; 10]);
         }
         let other = Store::join(folder);
-        other.check_proof(&store.proof().unwrap()).unwrap();
+        other.restore(&store.restore_point(None).unwrap()).unwrap();
         let part = |file: &str| other.write_part(HostId(1), &referring(7, &[(file, 10)])).unwrap();
         let first = store.number_after(0) + 1;
         store.write(first, &referring(1, &[(&a, 5), (&b, 5)]), vec![part(&c)]).unwrap();
@@ -352,7 +356,7 @@ fn written_late(
     let memory: Arc<dyn Folder> = Arc::new(Memory::default());
     let run = Store::open_first(&memory).unwrap();
     let other = Store::join(&memory);
-    other.check_proof(&run.proof().unwrap()).unwrap();
+    other.restore(&run.restore_point(None).unwrap()).unwrap();
     let part = |number: u64| other.write_part(HostId(1), &snapshot(10 * number)).unwrap();
     let before = run.number_after(0);
     run.write(before + 1, &snapshot(1), vec![part(1)]).unwrap();
@@ -565,7 +569,7 @@ fn what_is_left_is_removed_when_a_run_begins() {
         assert_eq!(there(), 3);
         assert!(store.begin().unwrap().is_none());
         assert_eq!(there(), 0);
-        Store::join(folder).check_proof(&store.proof().unwrap()).unwrap();
+        Store::join(folder).restore(&store.restore_point(None).unwrap()).unwrap();
     });
 }
 
