@@ -1,5 +1,5 @@
-//! How fast topics are read and written, beside plain clients of librdkafka: `THALWEG_KAFKA_JARS=DIR cargo bench -p thalweg-kafka`,
-//! where `cargo xtask test --step kafka` leaves the broker's jars in `target/kafka/jars`.
+//! How fast topics are read and written, beside plain clients of librdkafka: `THALWEG_KAFKA_JARS=DIR cargo bench -p thalweg-kafka
+//! --bench rates`, of one of both with `-- read` or `-- write`, where `cargo xtask test --step kafka` leaves the broker's jars in `target/kafka/jars`.
 //!
 //! Rounds alternate. Each reads all records of a topic with four partitions, or writes as many. The broker runs on the same
 //! machine. What is shown is the ratio of throughputs in the same round: median, least and greatest.
@@ -15,7 +15,7 @@ use rdkafka::producer::{BaseRecord, Producer as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::{Environment, Result};
 use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
@@ -37,38 +37,54 @@ fn main() {
     let from = broker.topic("from", PARTITIONS);
     fill(&broker, &from, records, bytes);
     println!("{records} records of {bytes} bytes");
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let wanted = |part| only.as_deref().is_none_or(|only| only == part);
+    if wanted("read") {
+        reads(&broker, &from, records);
+    }
+    if wanted("write") {
+        writes(&broker, records / 2, bytes);
+    }
+}
+
+fn reads(broker: &Broker, from: &str, records: u64) {
     let ours = |cores| move |broker: &Broker, from: &str| read(broker, from, cores);
-    compare("read, 1 core, over a plain consumer", &broker, &from, ours(1), move |broker, from| {
+    compare("read, 1 core, over a plain consumer", broker, from, ours(1), move |broker, from| {
         consume(broker, from, records)
     });
-    compare(
-        "read, 2 cores, over a plain consumer",
-        &broker,
-        &from,
-        ours(2),
-        move |broker, from| consume(broker, from, records),
-    );
+    compare("read, 2 cores, over a plain consumer", broker, from, ours(2), move |broker, from| {
+        consume(broker, from, records)
+    });
+}
+
+/// A job's writing, at least once over a plain producer's, and exactly once, with a checkpoint each second, over at least once.
+fn writes(broker: &Broker, written: u64, bytes: usize) {
     let mut topics = 0;
     let mut topic = |broker: &Broker| {
         topics += 1;
         broker.topic(&format!("to-{topics}"), PARTITIONS)
     };
-    let written = records / 2;
-    let mut ratios = [Vec::new(), Vec::new()];
+    let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
     for round in 0..=ROUNDS {
-        let to = [topic(&broker), topic(&broker), topic(&broker)];
-        let plain = timed(|| fill(&broker, &to[0], written, bytes));
-        let least = timed(|| write(&broker, &to[1], written, bytes, false));
-        let exactly = timed(|| write(&broker, &to[2], written, bytes, true));
+        let to: [_; 4] = std::array::from_fn(|_| topic(broker));
+        let plain = timed(|| fill(broker, &to[0], written, bytes));
+        let mut times = [0.0; 3];
+        for turn in 0..3 {
+            let turn = (turn + round) % 3;
+            let ours = [Delivery::AtLeastOnce, Delivery::Kept, Delivery::Open][turn];
+            times[turn] = timed(|| write(broker, &to[1 + turn], written, bytes, ours));
+        }
         if round > 0 {
-            ratios[0].push(plain / least);
-            ratios[1].push(least / exactly);
+            ratios[0].push(plain / times[0]);
+            ratios[1].push(times[0] / times[1]);
+            ratios[2].push(times[0] / times[2]);
         }
         to.iter().for_each(|topic| broker.delete_topic(topic));
     }
-    let [least, exactly] = ratios;
+    let [least, exactly, open] = ratios;
     show("write at least once, over a plain producer", least);
     show("write exactly once, checkpoint each second, over at least once", exactly);
+    show("the same in open transactions", open);
 }
 
 fn timed<T>(run: impl FnOnce() -> T) -> f64 {
@@ -166,8 +182,17 @@ fn consume(broker: &Broker, topic: &str, records: u64) -> (u64, u64) {
     found
 }
 
+#[derive(Clone, Copy)]
+enum Delivery {
+    AtLeastOnce,
+    /// Exactly once, kept until a checkpoint counts.
+    Kept,
+    /// Exactly once, in open transactions.
+    Open,
+}
+
 /// Writes records by a job.
-fn write(broker: &Broker, topic: &str, records: u64, bytes: usize, exactly: bool) {
+fn write(broker: &Broker, topic: &str, records: u64, bytes: usize, delivery: Delivery) {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let run = || -> Result<()> {
         // A directory for each job, as each would be a program of its own.
@@ -177,9 +202,11 @@ fn write(broker: &Broker, topic: &str, records: u64, bytes: usize, exactly: bool
             out.key([]).payload(&payload).partition((n % PARTITIONS as u64) as i32);
             Ok(())
         };
-        let sink = match exactly {
-            true => KafkaSink::exactly_once(broker.address(), topic, encode),
-            false => KafkaSink::at_least_once(broker.address(), topic, encode),
+        let sink = match delivery {
+            Delivery::AtLeastOnce => KafkaSink::at_least_once(broker.address(), topic, encode),
+            Delivery::Kept => KafkaSink::exactly_once(broker.address(), topic, encode),
+            Delivery::Open => KafkaSink::exactly_once(broker.address(), topic, encode)
+                .open_transactions(Duration::from_secs(900)),
         };
         env.range(0..records).write(sink);
         env.run()

@@ -69,6 +69,7 @@ impl Options {
 pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
     let kind = match &cause {
         KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_) => ErrorKind::Config,
+        cause if code_of(cause) == Some(Code::InvalidTransactionTimeout) => ErrorKind::Config,
         _ => ErrorKind::Io,
     };
     let what = match missing_feature(&cause) {

@@ -92,12 +92,13 @@
 mod ahead;
 #[cfg(feature = "avro")]
 mod avro;
+mod awaited;
 mod client;
 mod connections;
-#[allow(dead_code, reason = "the sink is to be built on it")]
 mod coordinator;
 mod kept;
 mod message;
+mod open;
 mod outgoing;
 mod reader;
 mod rights;

@@ -3,6 +3,7 @@
 use crate::client::{Options, asked, error, missing};
 use crate::connections::Watch;
 use crate::kept::Kept;
+use crate::open::{Forgotten, Lanes, Maker, OpenTransactions};
 use crate::outgoing::{Limits, Outgoing};
 use crate::rights::Needs;
 use crate::transactions::{Clients, Epoch, Transactions};
@@ -40,7 +41,7 @@ enum Delivery {
 ///
 /// # Exactly once
 ///
-/// What a task writes between two checkpoints becomes visible in one transaction, to consumers that read what is committed
+/// There are two ways. By default, what a task writes between two checkpoints becomes visible in one transaction, to consumers that read what is committed
 /// (`isolation.level`), once the second one counts. Until then it is kept in memory, and it is part of that checkpoint: a job that
 /// dies in between writes it when it goes on, and knows by an offset that the transaction carries, of a group named like
 /// `thalweg-totals-0123456789abcdef-0`, if it had. So no time between checkpoints, and no time in which the job does not run, is too long for a
@@ -52,6 +53,9 @@ enum Delivery {
 /// on when its barrier has come. While a transaction is written, the next one is filled. A job with much state and long intervals may
 /// want fewer checkpoints and have the memory for it: set more.
 ///
+/// [`open_transactions`](Self::open_transactions) sends records as they come, which is faster, for a job that is sure to be started
+/// again within minutes when it dies.
+///
 /// Without checkpoints all is written in one transaction a task when the job has ended well, and
 /// [`max_epoch_bytes`](Self::max_epoch_bytes) is the end of it. So it is for what comes in front of a barrier, such as all that an
 /// aggregation emits at the end of its input.
@@ -59,6 +63,9 @@ pub struct KafkaSink<I: Record + ?Sized, F> {
     brokers: String,
     topic: String,
     delivery: Delivery,
+    /// How long transactions may be open, if records are sent as they come.
+    open_for: Option<Duration>,
+    forgotten: Forgotten,
     encode: Arc<F>,
     max_epoch_bytes: usize,
     prefix: String,
@@ -68,6 +75,7 @@ pub struct KafkaSink<I: Record + ?Sized, F> {
     /// What sends at once, and what brokers accept: made and asked for when it is first needed, on each host.
     producer: Mutex<Option<(Sending, Limits)>>,
     transactions: Transactions,
+    lanes: Arc<Lanes>,
     items: PhantomData<fn(&I)>,
 }
 
@@ -94,9 +102,9 @@ const FIXED: [(&str, &str); 1] = [
 const TRANSACTIONS: [(&str, &str); 2] =
     [("transaction.timeout.ms", "600000"), ("queue.buffering.max.kbytes", "65536")];
 
-/// Of what reads which transactions there were.
+/// Of what reads which transactions there were. The marks of those that are open, which have yet to be committed, are not waited for.
 const MARKS: [(&str, &str); 2] =
-    [("enable.auto.commit", "false"), ("isolation.level", "read_committed")];
+    [("enable.auto.commit", "false"), ("isolation.level", "read_uncommitted")];
 
 impl<I, F> KafkaSink<I, F>
 where
@@ -118,6 +126,8 @@ where
             brokers,
             topic,
             delivery,
+            open_for: None,
+            forgotten: Forgotten::Fails,
             encode: Arc::new(encode),
             max_epoch_bytes: 1 << 30,
             prefix: "thalweg".to_owned(),
@@ -125,8 +135,65 @@ where
             watch: Watch::default(),
             producer: Mutex::default(),
             transactions: Transactions::default(),
+            lanes: Arc::default(),
             items: PhantomData,
         }
+    }
+
+    /// Sends the records of a sink that writes [exactly once](Self::exactly_once) as they come, in transactions that stay open until
+    /// their checkpoint counts, for `timeout` at most. That is nearly as fast as at least once, takes no memory for what is written, and
+    /// nothing of it is in checkpoints, for a promise that is weaker.
+    ///
+    /// A job that dies between a checkpoint and its commit has to go on before the time is over: it commits what the producers before
+    /// it have left open. When it comes later, the brokers have aborted that, and the job ends with an error, as the
+    /// records are lost to this checkpoint; so it does when a transaction waits for nine tenths of it, since checkpoints are further
+    /// apart or fail. Brokers allow 15 minutes unless
+    /// `transaction.max.timeout.ms` is set there. While a transaction is open, consumers that read what is committed wait
+    /// for it with all that comes behind it in its partitions, whoever has written that.
+    ///
+    /// Each task has three producers. A transaction begins when all records of the one before are in the topic, so that they keep
+    /// their order. Where checkpoints fail, up to eight transactions of a task wait for the next; then the job ends. Brokers must be of
+    /// version 3.0 or later. Transactions of producers that are gone are committed by requests that librdkafka does not have, on
+    /// connections of their own: they know TLS with files or texts in PEM, and SASL by PLAIN and SCRAM; other settings of
+    /// `ssl` and `sasl` are refused. A job may change from one way to the other between two runs; what a run has left open that no
+    /// checkpoint has is aborted at once by this way alone, and when its time is over by the other, and by a job that goes on from
+    /// a copy of its checkpoints, whose transactional ids are others. After a week, brokers do not know what became of a
+    /// transaction: see [`forgotten_are_committed`](Self::forgotten_are_committed).
+    ///
+    /// # Errors
+    ///
+    /// The job does not start without checkpoints, and with at least once.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use thalweg::Environment;
+    /// # use thalweg_kafka::{KafkaSink, Outgoing};
+    /// let env = Environment::from_args()?;
+    /// let sink = KafkaSink::exactly_once("kafka:9092", "squares", |n: u64, out: &mut Outgoing| {
+    ///     out.payload(n.to_string());
+    ///     Ok(())
+    /// });
+    /// env.range(0..1_000_000).map(|n| n * n).write(sink.open_transactions(Duration::from_secs(900)));
+    /// env.run()?;
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    #[must_use]
+    pub fn open_transactions(mut self, timeout: Duration) -> Self {
+        self.open_for = Some(timeout);
+        self
+    }
+
+    /// Makes a job go on that [open transactions](Self::open_transactions) of a checkpoint keep from it as brokers have forgotten them: they
+    /// are taken as committed. Marks and transactional ids are forgotten after some days (`offsets.retention.minutes` and
+    /// `transactional.id.expiration.ms`, a week by default), so a savepoint that is older needs this. What it has was committed when it
+    /// was taken, unless the job died right then; of a checkpoint that was the last of a job that was killed, it is right if
+    /// its records are in the topic.
+    #[must_use]
+    pub fn forgotten_are_committed(mut self) -> Self {
+        self.forgotten = Forgotten::IsCommitted;
+        self
     }
 
     /// How many bytes of a task may wait for a checkpoint before the job fails, with exactly once; by default 1 GiB. Records
@@ -157,10 +224,21 @@ where
         self.options.over(&self.brokers, &USUAL, &FIXED)
     }
 
-    /// Settings of the clients of a transaction.
+    /// Settings of the clients of transactions that are written when their checkpoint counts.
     fn clients(&self) -> Result<Clients> {
         let producer =
             self.options.over(&self.brokers, &[&USUAL[..], &TRANSACTIONS].concat(), &FIXED)?;
+        self.clients_with(producer)
+    }
+
+    /// Settings of the clients of open transactions.
+    fn open_clients(&self, timeout: Duration) -> Result<Clients> {
+        let millis = timeout.as_millis().to_string();
+        let fixed = [&FIXED[..], &[("transaction.timeout.ms", millis.as_str())]].concat();
+        self.clients_with(self.options.over(&self.brokers, &USUAL, &fixed)?)
+    }
+
+    fn clients_with(&self, producer: ClientConfig) -> Result<Clients> {
         let marks = self.options.over(&self.brokers, &USUAL[..1], &MARKS)?;
         let (prefix, watch) = (self.prefix.clone(), self.watch.clone());
         Ok(Clients { prefix, producer, marks, watch })
@@ -172,16 +250,21 @@ where
         if let Some((producer, limits)) = &*known {
             return Ok((Arc::clone(producer), *limits));
         }
-        let room = Room::within(
-            self.number("queue.buffering.max.kbytes")?,
-            self.number("queue.buffering.max.messages")?,
-        );
-        let deliveries = Deliveries::new(self.topic.clone(), room, Arc::clone(&self.watch.0));
+        let room = self.room()?;
+        let deliveries = Deliveries::new(self.topic.clone(), None, room, Arc::clone(&self.watch.0));
         let made = self.config()?.create_with_context(deliveries);
         let made = Arc::new(made.map_err(|cause| error("make a client of Kafka", cause))?);
         let limits = self.limits(&made)?;
         *known = Some((Arc::clone(&made), limits));
         Ok((made, limits))
+    }
+
+    /// How much of a producer's may be on its way.
+    fn room(&self) -> Result<Room> {
+        Ok(Room::within(
+            self.number("queue.buffering.max.kbytes")?,
+            self.number("queue.buffering.max.messages")?,
+        ))
     }
 
     /// What the brokers accept.
@@ -248,25 +331,56 @@ where
     fn open(&self, cx: &SinkContext) -> Result<Writer<I, F>> {
         let (producer, limits) = self.producer()?;
         let encode = Arc::clone(&self.encode);
-        match self.delivery {
-            Delivery::AtLeastOnce => {
+        match (self.delivery, self.open_for) {
+            (Delivery::AtLeastOnce, Some(_)) => Err(Error::new(
+                ErrorKind::Config,
+                "open transactions are of a sink that writes exactly once",
+            )),
+            (Delivery::AtLeastOnce, None) => {
                 Ok(Writer::at_once(encode, self.topic.clone(), limits, producer, cx.waker()))
             }
-            Delivery::ExactlyOnce => {
+            (Delivery::ExactlyOnce, None) => {
                 let most =
                     Most { bytes: self.max_epoch_bytes, has_checkpoints: cx.has_checkpoints() };
-                let begun = self.transactions.begin(self.clients()?, &self.topic, cx)?;
+                let clients = self.clients()?;
+                let name = self.transactions.name(&clients, &self.topic, cx);
+                let last = self.transactions.begin(clients, &self.topic, &name, cx.waker())?;
                 let kept = Kept::new(cx.reserve(), cx.tasks(), self.max_epoch_bytes);
-                Ok(Writer::in_epochs(encode, limits, (kept, most), begun))
+                Ok(Writer::in_epochs(encode, limits, (kept, most), (name, last)))
+            }
+            (Delivery::ExactlyOnce, Some(timeout)) => {
+                if !cx.has_checkpoints() {
+                    let what = "transactions that stay open until a checkpoint counts need a job with checkpoints (`--checkpoint DIR`)";
+                    return Err(Error::new(ErrorKind::Config, what));
+                }
+                let clients = self.open_clients(timeout)?;
+                let maker = Maker {
+                    name: self.transactions.name(&clients, &self.topic, cx),
+                    clients: Arc::new(clients),
+                    lanes: Arc::clone(&self.lanes),
+                    topic: self.topic.clone(),
+                    room: self.room()?,
+                    timeout,
+                    is_gone: Arc::default(),
+                    waker: cx.waker(),
+                };
+                Ok(Writer::open(encode, limits, OpenTransactions::begin(maker, cx)?))
             }
         }
     }
 
     fn commit(&self, epoch: &Epoch) -> Result<()> {
-        match self.delivery {
-            Delivery::AtLeastOnce => Ok(()),
-            Delivery::ExactlyOnce => self.transactions.commit(&self.clients()?, &self.topic, epoch),
+        // Of a run before this one, it may have been made by other settings.
+        if epoch.is_nothing() {
+            return Ok(());
         }
+        let Some(open) = epoch.as_open() else {
+            return self.transactions.commit(&self.clients()?, &self.topic, epoch);
+        };
+        // A transaction that is there keeps its own time.
+        let clients =
+            self.open_for.map_or_else(|| self.clients(), |time| self.open_clients(time))?;
+        self.lanes.commit(&clients, &self.topic, open, self.forgotten)
     }
 }
 

@@ -4,8 +4,10 @@
 //! an offset of the group, with a digest of its records. Whoever begins with a name fences all who have begun with it before, so
 //! it is known for sure which transactions there are: those up to the group's offset.
 
+use crate::awaited::Awaited;
 use crate::connections::{Connections, Watch, is_without_answer};
 use crate::kept::Records;
+use crate::open::Open;
 use crate::outgoing::Outgoing;
 use crate::rights::Needs;
 use rdkafka::config::ClientConfig;
@@ -15,18 +17,17 @@ use rdkafka::producer::{BaseProducer, Producer as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::connector::{SinkContext, SinkWaker};
 use thalweg::data::hash_bytes;
 use thalweg::{Data, Error, ErrorKind, Result};
 
 /// How long a transaction is tried again.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// How long brokers may take to answer each time.
-const ANSWER: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER: Duration = Duration::from_secs(60);
 /// How long nothing is heard of why there is none.
 const SLICE: Duration = Duration::from_secs(2);
 
@@ -37,12 +38,30 @@ pub struct Epoch {
     name: String,
     /// Its number among them, from 1.
     number: u64,
+    /// None of an open transaction.
     records: Records,
+    #[data(default)]
+    open: Option<Open>,
 }
 
 impl Epoch {
     pub(crate) fn new(name: String, number: u64, records: Records) -> Self {
-        Self { name, number, records }
+        Self { name, number, records, open: None }
+    }
+
+    /// Of records that were sent in a transaction that is still open.
+    pub(crate) fn of_open(name: String, number: u64, open: Open) -> Self {
+        Self { name, number, records: Records::none(), open: Some(open) }
+    }
+
+    /// Whether there is nothing to be done.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.name.is_empty()
+    }
+
+    /// The open transaction, its name and its number.
+    pub(crate) fn as_open(&self) -> Option<(&Open, &str, u64)> {
+        Some((self.open.as_ref()?, &self.name, self.number))
     }
 
     /// Of records that were sent at once.
@@ -59,6 +78,27 @@ pub(crate) struct Clients {
     /// Of what asks for the offset of a group.
     pub(crate) marks: ClientConfig,
     pub(crate) watch: Watch,
+}
+
+impl Clients {
+    /// The last transaction of a name that is committed, and the group that has its mark.
+    pub(crate) fn last(
+        &self,
+        topic: &str,
+        name: &str,
+    ) -> KafkaResult<(Mark, ConsumerGroupMetadata)> {
+        let mut config = self.marks.clone();
+        config.set("group.id", name);
+        let marks: BaseConsumer<Watch> = self.watch.client(&config)?;
+        let none = Mark::default().offset(topic)?;
+        let ask = |patience| marks.committed_offsets(none.clone(), patience);
+        // Why there is no coordinator is in an event.
+        let hear = || _ = marks.poll(Duration::from_millis(100));
+        let group = Needs { group: name, ..Needs::default() };
+        let last = Mark::of(&answered(&group, &self.watch.0, ask, hear)?)?;
+        let group = marks.group_metadata();
+        Ok((last, group.ok_or(KafkaError::ClientCreation("there is no group".to_owned()))?))
+    }
 }
 
 /// The transactions of a sink on this host, by name.
@@ -92,73 +132,34 @@ impl Named {
     }
 }
 
-/// The transactions of a task, with which it has begun or is about to. The task is waked when it has.
-pub(crate) struct Begun {
-    name: String,
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Result<u64>>,
-}
-
-/// Says that there is an answer, also after a panic, and wakes the task.
-struct Answers {
-    is_over: Arc<AtomicBool>,
-    waker: SinkWaker,
-}
-
-impl Drop for Answers {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
-        self.waker.wake();
-    }
-}
-
-impl Begun {
-    /// Whether there is an answer.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
-    /// The name of the transactions, and the number of the last one that there is.
-    pub(crate) fn wait(self) -> Result<(String, u64)> {
-        let last = self.thread.join().unwrap_or_else(|_| {
-            Err(Error::new(
-                ErrorKind::Internal,
-                "a thread that begins with transactions has panicked",
-            ))
-        })?;
-        Ok((self.name, last))
-    }
-}
-
 impl Transactions {
-    /// Begins with the transactions of a task, on a thread of its own: it takes some tenths of a second, and tasks are opened one
-    /// after another.
-    pub(crate) fn begin(&self, clients: Clients, topic: &str, cx: &SinkContext) -> Result<Begun> {
+    /// The name of the transactions of a task.
+    pub(crate) fn name(&self, clients: &Clients, topic: &str, cx: &SinkContext) -> String {
         let run = || *self.run.get_or_init(|| RandomState::new().hash_one(std::process::id()));
         let id = cx.id().unwrap_or_else(run);
-        let name = format!("{}-{topic}-{id:016x}-{}", clients.prefix, cx.task());
-        let (slot, topic, waker) = (self.slot(&name), topic.to_owned(), cx.waker());
-        let is_over = Arc::<AtomicBool>::default();
-        let (of_thread, over) = (name.clone(), Arc::clone(&is_over));
-        let begin = move || {
-            // Dropped last.
-            let _answers = Answers { is_over: over, waker };
+        format!("{}-{topic}-{id:016x}-{}", clients.prefix, cx.task())
+    }
+
+    /// Begins with the transactions of this name, on a thread of its own: it takes some tenths of a second, and tasks are opened one
+    /// after another. The answer is the number of the last one that there is.
+    pub(crate) fn begin(
+        &self,
+        clients: Clients,
+        topic: &str,
+        name: &str,
+        waker: SinkWaker,
+    ) -> Result<Awaited<u64>> {
+        let (slot, topic, name) = (self.slot(name), topic.to_owned(), name.to_owned());
+        Awaited::start(waker, move || {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            slot.begin(&clients, &topic, &of_thread)
-        };
-        let thread = thread::Builder::new().name("transactions".to_owned()).spawn(begin);
-        let thread = thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
-        Ok(Begun { name, is_over, thread })
+            slot.begin(&clients, &topic, &name)
+        })
     }
 
     /// Writes what a task has written between two checkpoints, unless that was done before.
     pub(crate) fn commit(&self, clients: &Clients, topic: &str, epoch: &Epoch) -> Result<()> {
-        let Epoch { name, number, records } = epoch;
+        let Epoch { name, number, records, open: _ } = epoch;
         let records = records.bytes();
-        if name.is_empty() {
-            return Ok(());
-        }
         let this = Mark { number: *number, digest: format!("{:016x}", hash_bytes(records)) };
         let slot = self.slot(name);
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +219,7 @@ fn written(
 }
 
 #[cold]
-fn foreign(name: &str) -> Error {
+pub(crate) fn foreign(name: &str) -> Error {
     let what = format!(
         "another job has written transactions with the name {name}: two jobs with the same path of checkpoints, on \
          different machines, need different names (`KafkaSink::transactional_id_prefix`)"
@@ -227,18 +228,20 @@ fn foreign(name: &str) -> Error {
 }
 
 /// The marks are offsets of the topic, for which it has to be read.
-fn needs<'a>(topic: &'a str, name: &'a str) -> Needs<'a> {
+pub(crate) fn needs<'a>(topic: &'a str, name: &'a str) -> Needs<'a> {
     Needs { topic: ("`Write` and `Read`", topic), group: name, transactions: name }
 }
 
 /// What failed once.
-enum Failure {
+pub(crate) enum Failure {
     Kafka(KafkaError),
+    /// Why not now.
+    Later(String),
     /// Trying again cannot help.
     Final(Error),
 }
 
-type Attempt<T> = std::result::Result<T, Failure>;
+pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
 impl From<KafkaError> for Failure {
     fn from(error: KafkaError) -> Self {
@@ -247,7 +250,7 @@ impl From<KafkaError> for Failure {
 }
 
 /// Tries until it works, for a while.
-fn tried<T>(
+pub(crate) fn tried<T>(
     doing: &str,
     needs: &Needs<'_>,
     connections: &Connections,
@@ -255,18 +258,25 @@ fn tried<T>(
 ) -> Result<T> {
     let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
     loop {
-        let cause = match attempt() {
+        let failure = match attempt() {
             Ok(done) => {
                 connections.work();
                 return Ok(done);
             }
-            Err(Failure::Final(error)) => return Err(error),
-            Err(Failure::Kafka(cause)) => cause,
+            Err(failure) => failure,
         };
-        if connections.are_hopeless(needs, &cause) || began.elapsed() >= PATIENCE {
-            return Err(connections.error(doing, needs, cause));
+        let is_over = began.elapsed() >= PATIENCE;
+        match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Kafka(cause) if is_over || connections.are_hopeless(needs, &cause) => {
+                return Err(connections.error(doing, needs, cause));
+            }
+            Failure::Later(why) if is_over => {
+                return Err(Error::new(ErrorKind::Io, format!("cannot {doing}: {why}")));
+            }
+            Failure::Kafka(cause) => log::warn!("cannot {doing}, and try again: {cause}"),
+            Failure::Later(why) => log::warn!("cannot {doing}, and try again: {why}"),
         }
-        log::warn!("cannot {doing}, and try again: {cause}");
         // Several hosts may try at once, and fence each other: not all after the same time.
         let more = RandomState::new().hash_one(doing) % 50;
         thread::sleep(pause + Duration::from_millis(more));
@@ -276,15 +286,16 @@ fn tried<T>(
 
 /// What tells a transaction from others of its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Mark {
+pub(crate) struct Mark {
     /// Its number, from 1; 0 if there is none.
-    number: u64,
-    digest: String,
+    pub(crate) number: u64,
+    /// Of its records, or its producer if it was open while they came.
+    pub(crate) digest: String,
 }
 
 /// What the last transaction of a name says of one.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+pub(crate) enum Found {
     Missing,
     Written,
     /// Another one has its number.
@@ -294,7 +305,7 @@ enum Found {
 impl Mark {
     /// What became of this transaction, if this is the last one of its name. `own` is the number of the last one that this run
     /// has seen or written, if it has begun with the name.
-    fn found_behind(&self, last: &Self, own: Option<u64>) -> Found {
+    pub(crate) fn found_behind(&self, last: &Self, own: Option<u64>) -> Found {
         let is_foreign = match last.number.cmp(&self.number) {
             std::cmp::Ordering::Less => return Found::Missing,
             std::cmp::Ordering::Equal => last.digest != self.digest,
@@ -305,7 +316,7 @@ impl Mark {
     }
 
     /// As the offset of a group.
-    fn offset(&self, topic: &str) -> KafkaResult<TopicPartitionList> {
+    pub(crate) fn offset(&self, topic: &str) -> KafkaResult<TopicPartitionList> {
         let mut list = TopicPartitionList::with_capacity(1);
         let mut offset = list.add_partition(topic, 0);
         if self.number > 0 {
@@ -345,16 +356,7 @@ impl Transactor {
             clients.watch.client(clients.producer.clone().set("transactional.id", name))?;
         let begin = |patience| producer.init_transactions(patience);
         answered(&needs(topic, name), &clients.watch.0, begin, || hear(&producer))?;
-        let marks: BaseConsumer<Watch> =
-            clients.watch.client(clients.marks.clone().set("group.id", name))?;
-        let none = Mark::default().offset(topic)?;
-        let ask = |patience| marks.committed_offsets(none.clone(), patience);
-        // Why there is no coordinator is in an event.
-        let hear = || _ = marks.poll(Duration::from_millis(100));
-        let group = Needs { group: name, ..Needs::default() };
-        let last = Mark::of(&answered(&group, &clients.watch.0, ask, hear)?)?;
-        let group = marks.group_metadata();
-        let group = group.ok_or(KafkaError::ClientCreation("there is no group".to_owned()))?;
+        let (last, group) = clients.last(topic, name)?;
         Ok(Self { producer, group, last })
     }
 
@@ -380,7 +382,7 @@ impl Transactor {
 
 /// Asks for an answer until the time for it is over, or what a client says in between shows that there will be none. A request
 /// that was not answered in its time is still on its way, and the next call waits for it.
-fn answered<T>(
+pub(crate) fn answered<T>(
     needs: &Needs<'_>,
     connections: &Connections,
     mut ask: impl FnMut(Duration) -> KafkaResult<T>,

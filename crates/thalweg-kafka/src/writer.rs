@@ -1,11 +1,13 @@
 //! Writes the records of one task.
 
+use crate::awaited::Awaited;
 use crate::client::Faults;
 use crate::connections::Connections;
 use crate::kept::Kept;
+use crate::open::{OpenTransactions, ended, has_ended};
 use crate::outgoing::{Limits, Outgoing};
 use crate::rights::Needs;
-use crate::transactions::{Begun, Epoch};
+use crate::transactions::Epoch;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -49,6 +51,8 @@ pub(crate) struct Most {
 /// What a producer says of records that it has sent.
 pub(crate) struct Deliveries {
     topic: String,
+    /// The transactional id, if records are sent in open transactions.
+    lane: Option<String>,
     room: Room,
     faults: Faults,
     connections: Arc<Connections>,
@@ -84,7 +88,9 @@ impl ProducerContext for Deliveries {
             }
         };
         // After the fault, which whoever waits for this one looks for.
-        sent.is_acknowledged();
+        if sent.is_acknowledged() {
+            self.wake();
+        }
         let bytes = self.room.weight(message.key_len(), message.payload_len());
         let left = self.pending.fetch_sub(bytes, Ordering::AcqRel) - bytes;
         if left < self.room.bytes / 2 && self.is_full.swap(false, Ordering::AcqRel) {
@@ -94,9 +100,15 @@ impl ProducerContext for Deliveries {
 }
 
 impl Deliveries {
-    pub(crate) fn new(topic: String, room: Room, connections: Arc<Connections>) -> Self {
+    pub(crate) fn new(
+        topic: String,
+        lane: Option<String>,
+        room: Room,
+        connections: Arc<Connections>,
+    ) -> Self {
         Self {
             topic,
+            lane,
             room,
             connections,
             faults: Faults::default(),
@@ -109,8 +121,13 @@ impl Deliveries {
     /// An error about a record that could not be sent, of which others hear, too.
     fn unsent(&self, cause: &KafkaError) -> Error {
         let (cause, connections) = (cause.clone(), Arc::clone(&self.connections));
-        let topic = self.topic.clone();
+        let (topic, lane) = (self.topic.clone(), self.lane.clone());
         let unsent = move || {
+            if let Some(lane) = &lane
+                && has_ended(&cause)
+            {
+                return ended(lane, cause.clone());
+            }
             let needs = Needs::topic("`Write`", &topic);
             connections.error("send a record", &needs, cause.clone())
         };
@@ -128,12 +145,22 @@ impl Deliveries {
         }
     }
 
+    /// Takes what wakes a writer that was full.
+    pub(crate) fn waked(&self, waker: SinkWaker) {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+    }
+
+    /// Whether all has gone well.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.faults.check()
+    }
+
     fn wake(&self) {
         let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         writers.iter().for_each(SinkWaker::wake);
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         // The next record meets the fault.
         if self.faults.check().is_err() {
             return false;
@@ -159,26 +186,59 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    fn is_acknowledged(&self) {
-        if self.on_their_way.fetch_sub(1, Ordering::AcqRel) == 1
-            && self.is_over.load(Ordering::Acquire)
-        {
+    #[inline(always)]
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        producer: &ThreadedProducer<Deliveries>,
+        topic: &str,
+        record: &Outgoing,
+    ) -> Result<()> {
+        let context = producer.client().context();
+        context.check()?;
+        let (key, payload) = record.lengths();
+        context.pending.fetch_add(context.room.weight(key, payload), Ordering::AcqRel);
+        self.on_their_way.fetch_add(1, Ordering::AcqRel);
+        // The job ends if it cannot be sent, so that nothing need be taken back.
+        let sending = producer.send(record.as_record(topic, Arc::clone(self)));
+        sending.map_err(|(cause, _)| {
+            let error = context.unsent(&cause);
+            _ = self.is_acknowledged();
+            error
+        })
+    }
+
+    /// One more is; returns whether that was the last one.
+    fn is_acknowledged(&self) -> bool {
+        let is_last = self.on_their_way.fetch_sub(1, Ordering::SeqCst) == 1
+            && self.is_over.load(Ordering::SeqCst);
+        if is_last {
             drop(self.lock.lock());
             self.acknowledged.notify_all();
         }
+        is_last
+    }
+
+    /// There will be no more. When the last one is delivered, the writer is waked.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether all are delivered or given up.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.on_their_way.load(Ordering::SeqCst) == 0
     }
 
     /// Waits until all are delivered or given up, which each is after `message.timeout.ms` at the latest, or the job is to end.
-    fn wait(&self, faults: &Faults) -> Result<()> {
-        self.is_over.store(true, Ordering::Release);
+    pub(crate) fn wait(&self, deliveries: &Deliveries) -> Result<()> {
+        self.end();
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.on_their_way.load(Ordering::Acquire) > 0 {
-            faults.check()?;
+        while !self.is_complete() {
+            deliveries.check()?;
             // The last one may have come before it was known that it is the last.
             let waited = self.acknowledged.wait_timeout(lock, Duration::from_millis(10));
             lock = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        faults.check()
+        deliveries.check()
     }
 }
 
@@ -194,6 +254,8 @@ pub struct Writer<I: Record + ?Sized, F> {
 enum Way {
     /// Sends each record as it comes.
     AtOnce { topic: String, producer: Arc<ThreadedProducer<Deliveries>>, sent: Arc<Sent> },
+    /// Sends each record as it comes, in a transaction.
+    Open(OpenTransactions),
     /// Keeps records for a transaction.
     InEpochs { numbers: Numbers, kept: Kept, most: Most },
 }
@@ -203,15 +265,16 @@ impl Way {
     fn answer(&mut self) -> Result<()> {
         match self {
             Self::InEpochs { numbers, .. } => numbers.answer(),
-            Self::AtOnce { producer, .. } => producer.client().context().faults.check(),
+            Self::AtOnce { producer, .. } => producer.client().context().check(),
+            Self::Open(open) => open.answer(),
         }
     }
 }
 
 /// The numbers of a task's transactions.
 enum Numbers {
-    /// They are being asked for.
-    Asked(Begun),
+    /// They are being asked for, for these transactions.
+    Asked(String, Awaited<u64>),
     /// The name of the transactions, and the number of the last epoch that was prepared.
     Known(String, u64),
     /// There was no answer, and the job ends.
@@ -221,7 +284,7 @@ enum Numbers {
 impl Numbers {
     /// Whether they are being asked for, without an answer so far.
     fn are_awaited(&self) -> bool {
-        matches!(self, Self::Asked(begun) if !begun.is_over())
+        matches!(self, Self::Asked(_, last) if !last.is_over())
     }
 
     /// Takes the answer, if there is one.
@@ -231,11 +294,10 @@ impl Numbers {
 
     /// Takes the answer, and waits for it if there is none.
     fn know(&mut self) -> Result<()> {
-        if matches!(self, Self::Asked(_))
-            && let Self::Asked(begun) = std::mem::replace(self, Self::Unknown)
+        if matches!(self, Self::Asked(..))
+            && let Self::Asked(name, last) = std::mem::replace(self, Self::Unknown)
         {
-            let (name, last) = begun.wait()?;
-            *self = Self::Known(name, last);
+            *self = Self::Known(name, last.wait()?);
         }
         Ok(())
     }
@@ -248,7 +310,7 @@ impl Numbers {
                 *last += 1;
                 Ok((name.clone(), *last))
             }
-            Self::Asked(_) | Self::Unknown => {
+            Self::Asked(..) | Self::Unknown => {
                 Err(Error::new(ErrorKind::Internal, "a writer has failed before"))
             }
         }
@@ -263,8 +325,7 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
         producer: Arc<ThreadedProducer<Deliveries>>,
         waker: SinkWaker,
     ) -> Self {
-        let context = producer.client().context();
-        context.writers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+        producer.client().context().waked(waker);
         Self::new(encode, limits, Way::AtOnce { topic, producer, sent: Arc::default() })
     }
 
@@ -272,10 +333,14 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
         encode: Arc<F>,
         limits: Limits,
         (kept, most): (Kept, Most),
-        begun: Begun,
+        (name, last): (String, Awaited<u64>),
     ) -> Self {
-        let numbers = Numbers::Asked(begun);
+        let numbers = Numbers::Asked(name, last);
         Self::new(encode, limits, Way::InEpochs { numbers, kept, most })
+    }
+
+    pub(crate) fn open(encode: Arc<F>, limits: Limits, open: OpenTransactions) -> Self {
+        Self::new(encode, limits, Way::Open(open))
     }
 
     fn new(encode: Arc<F>, limits: Limits, way: Way) -> Self {
@@ -297,20 +362,8 @@ where
         encode(item, record)?;
         record.check(*limits)?;
         match way {
-            Way::AtOnce { topic, producer, sent } => {
-                let context = producer.client().context();
-                context.faults.check()?;
-                let (key, payload) = record.lengths();
-                context.pending.fetch_add(context.room.weight(key, payload), Ordering::AcqRel);
-                sent.on_their_way.fetch_add(1, Ordering::AcqRel);
-                // The job ends if it cannot be sent, so that nothing need be taken back.
-                let sending = producer.send(record.as_record(topic, Arc::clone(sent)));
-                sending.map_err(|(cause, _)| {
-                    let error = context.unsent(&cause);
-                    sent.is_acknowledged();
-                    error
-                })
-            }
+            Way::AtOnce { topic, producer, sent } => sent.send(producer, topic, record),
+            Way::Open(open) => open.send(record),
             Way::InEpochs { numbers, kept, most } => {
                 numbers.answer()?;
                 kept.add(record);
@@ -323,8 +376,9 @@ where
     }
 
     fn is_full(&mut self) -> bool {
-        match &self.way {
+        match &mut self.way {
             Way::AtOnce { producer, .. } => producer.client().context().is_full(),
+            Way::Open(open) => open.is_full(),
             // Records do not pile up while brokers do not answer.
             Way::InEpochs { numbers, .. } => numbers.are_awaited(),
         }
@@ -332,7 +386,7 @@ where
 
     fn has_enough(&mut self) -> bool {
         match &mut self.way {
-            Way::AtOnce { .. } => false,
+            Way::AtOnce { .. } | Way::Open(_) => false,
             Way::InEpochs { kept, .. } => kept.are_enough(),
         }
     }
@@ -349,9 +403,10 @@ where
         match &mut self.way {
             Way::AtOnce { producer, sent, .. } => {
                 let (producer, sent) = (Arc::clone(producer), std::mem::take(sent));
-                let flush = move || sent.wait(&producer.client().context().faults);
+                let flush = move || sent.wait(producer.client().context());
                 Ok(Some(Prepared::new(Epoch::nothing()).after(flush)))
             }
+            Way::Open(open) => open.prepare(),
             Way::InEpochs { kept, .. } if kept.len() == 0 => Ok(None),
             Way::InEpochs { numbers, kept, .. } => {
                 let (name, number) = numbers.next()?;
@@ -399,11 +454,13 @@ mod tests {
         let sent = Arc::new(Sent::default());
         sent.on_their_way.store(2, Ordering::Release);
         let other = Arc::clone(&sent);
-        let waiting = std::thread::spawn(move || other.wait(&Faults::default()));
-        sent.is_acknowledged();
+        let room = Room::within(None, None);
+        let deliveries = Deliveries::new("topic".to_owned(), None, room, Arc::default());
+        let waiting = std::thread::spawn(move || other.wait(&deliveries));
+        assert!(!sent.is_acknowledged());
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
-        sent.is_acknowledged();
+        assert!(sent.is_acknowledged());
         waiting.join().unwrap().unwrap();
     }
 }

@@ -9,8 +9,10 @@ use thalweg::{Error, ErrorKind};
 pub(crate) enum Refusal {
     /// There was no connection, no answer in time, or an error that ends by itself: worth another attempt.
     Later(String),
-    /// The producer is fenced, or its transaction aborted or unknown. The name of the code.
+    /// The producer is fenced, or its transaction aborted. The name of the code.
     Gone(String),
+    /// Nothing is known of the transactional id and this producer, as is so some days after the last transaction. The name of the code.
+    Forgotten(String),
     /// Another attempt cannot help.
     Final(Error),
 }
@@ -20,6 +22,7 @@ pub(crate) enum Refusal {
 pub(super) enum Fault {
     Later(String),
     Gone(String),
+    Forgotten(String),
     Final(String),
     /// `Write` on the transactional id is missing.
     Denied,
@@ -32,9 +35,9 @@ impl Fault {
             0 => return Ok(()),
             47 => "INVALID_PRODUCER_EPOCH",
             48 => "INVALID_TXN_STATE",
-            49 => "INVALID_PRODUCER_ID_MAPPING",
+            49 => return Err(Self::Forgotten("INVALID_PRODUCER_ID_MAPPING".to_owned())),
             90 => "PRODUCER_FENCED",
-            105 => "TRANSACTIONAL_ID_NOT_FOUND",
+            105 => return Err(Self::Forgotten("TRANSACTIONAL_ID_NOT_FOUND".to_owned())),
             31 | 53 => return Err(Self::Denied),
             35 => return Err(Self::Final("UNSUPPORTED_VERSION".to_owned())),
             42 => return Err(Self::Final("INVALID_REQUEST".to_owned())),
@@ -55,6 +58,7 @@ impl Fault {
         match self {
             Self::Later(what) => Refusal::Later(what),
             Self::Gone(code) => Refusal::Gone(code),
+            Self::Forgotten(code) => Refusal::Forgotten(code),
             Self::Final(what) => config(format!("cannot {doing}: {what}")),
             Self::Denied => {
                 let needs = Needs { transactions: name, ..Needs::default() };

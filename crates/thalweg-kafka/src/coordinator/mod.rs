@@ -71,7 +71,7 @@ impl Coordinator {
         let described = self.described(name);
         match described {
             Ok(described) => Ok(Some(described)),
-            Err(Fault::Gone(_)) => Ok(None),
+            Err(Fault::Forgotten(_)) => Ok(None),
             Err(fault) => Err(fault.refusal("look for the transaction of", name)),
         }
     }

@@ -162,6 +162,7 @@ impl Broker {
              transaction.state.log.num.partitions=4\n\
              transaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\n\
+             transaction.abort.timed.out.transaction.cleanup.interval.ms=500\n\
              log.retention.check.interval.ms=500\n\
              log.cleaner.backoff.ms=200\n\
              {}",

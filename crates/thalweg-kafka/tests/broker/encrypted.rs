@@ -1,7 +1,7 @@
 //! Encrypted connections, and clients that say who they are: the broker has listeners for both beside its plain one.
 
-use crate::Test;
 use crate::broker::{Broker, More, PATIENCE, free_port};
+use crate::{Test, open};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -18,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("jobs_read_and_write_with_scram_of_sha_256", scram_256),
     ("jobs_read_and_write_with_scram_of_sha_512", scram_512),
     ("jobs_read_and_write_with_plain_passwords", plain),
+    ("open_transactions_are_committed_through_tls_and_with_passwords", open_transactions),
     ("all_is_written_at_least_once_through_tls", at_least_once),
     ("the_settings_of_a_topic_are_asked_for_through_tls", topic_settings),
     ("connections_that_are_refused_are_said_with_what_to_do", refused),
@@ -199,6 +200,25 @@ fn plain(broker: &mut Broker) {
 
 fn at_least_once(broker: &mut Broker) {
     copied(broker, "tls-at-least-once", &Connection::tls(broker), false);
+}
+
+/// By requests that are not librdkafka's.
+fn open_transactions(broker: &mut Broker) {
+    for (name, connection) in [
+        ("mutual", Connection::mutual(broker, Some("job"))),
+        ("scram-512", Connection::sasl(broker, "SCRAM-SHA-512", "secret-512")),
+        ("plain", Connection::sasl(broker, "PLAIN", "secret-plain")),
+    ] {
+        let topic = broker.topic(&format!("open-{name}"), 2);
+        let sink = |brokers: &str, topic: &str| {
+            let options = connection.options.iter();
+            let sink = open::sink(brokers, topic);
+            options.fold(sink, |sink, (name, value)| sink.option(*name, value))
+        };
+        open::committed_elsewhere(&connection.brokers, &topic, sink);
+        let texts: Vec<_> = (0..2_000).map(|n| format!("{n:06}")).collect();
+        assert_eq!(broker.texts(&topic), texts, "{name}");
+    }
 }
 
 /// That records of this topic need keys is in its settings, which a client of their own asks for.

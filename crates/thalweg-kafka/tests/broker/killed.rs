@@ -17,12 +17,21 @@ use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
 pub const TESTS: &[Test] = &[
     ("each_record_counts_once_whenever_the_job_is_killed", jobs),
     ("each_record_counts_once_whenever_the_broker_is_killed", brokers),
+    ("each_record_counts_once_in_open_transactions_whenever_the_job_is_killed", open_jobs),
+    (
+        "each_record_counts_once_whenever_the_job_is_killed_and_changes_its_kind_of_transactions",
+        changed_jobs,
+    ),
+    ("each_record_counts_once_in_open_transactions_whenever_the_broker_is_killed", open_brokers),
     ("no_record_is_lost_at_least_once", at_least_once),
     ("another_job_with_the_same_directory_goes_on_with_its_transactions", numbers_go_on),
 ];
 
 /// Set for the job: its broker.
 pub const JOB: &str = "THALWEG_KAFKA_TEST_JOB";
+
+/// Longer than any test: what is left open makes it fail.
+const OPEN_FOR: Duration = Duration::from_secs(600);
 
 /// Keys of the records, each of which has a count.
 const KEYS: u64 = 50;
@@ -36,7 +45,8 @@ fn count() -> Result<()> {
         Ok(())
     };
     let sink = match set("TEST_DELIVERY").as_str() {
-        "exactly once" => KafkaSink::exactly_once(&*brokers, to, encode),
+        "exactly once" | "now and then kept" => KafkaSink::exactly_once(&*brokers, to, encode),
+        "open" => KafkaSink::exactly_once(&*brokers, to, encode).open_transactions(OPEN_FOR),
         _ => KafkaSink::at_least_once(&*brokers, to, encode),
     };
     env.read(KafkaSource::new(&*brokers, from.as_str()).group("of-the-job"))
@@ -59,6 +69,10 @@ fn numbers() -> Result<()> {
         out.payload(format!("{n:06}"));
         Ok(())
     });
+    let sink = match set("TEST_DELIVERY").as_str() {
+        "open numbers" => sink.open_transactions(OPEN_FOR),
+        _ => sink,
+    };
     env.range(from..from + 1_000).write(sink);
     env.run()
 }
@@ -79,7 +93,7 @@ fn environment() -> Environment {
 /// Runs the job that is set.
 pub fn job() -> ExitCode {
     let ended = match set("TEST_DELIVERY").as_str() {
-        "numbers" => numbers(),
+        "numbers" | "open numbers" => numbers(),
         "hosts" => crate::hosts::job(),
         _ => count(),
     };
@@ -118,6 +132,11 @@ impl Pipeline {
     /// Goes on, at another number of cores.
     fn restart(&mut self, broker: &Broker) {
         self.cores = self.cores % 3 + 1;
+        self.delivery = match self.delivery {
+            "now and then open" => "now and then kept",
+            "now and then kept" => "now and then open",
+            other => other,
+        };
         let Self { from, to, folder, delivery, cores, .. } = self;
         self.child = run(broker, from, to, folder.path(), delivery, *cores);
     }
@@ -194,7 +213,19 @@ pub fn kills(usual: u64) -> u64 {
 }
 
 fn jobs(broker: &mut Broker) {
-    let mut pipeline = Pipeline::start(broker, "jobs", "exactly once");
+    killed_jobs(broker, "jobs", "exactly once");
+}
+
+fn open_jobs(broker: &mut Broker) {
+    killed_jobs(broker, "open-jobs", "open");
+}
+
+fn changed_jobs(broker: &mut Broker) {
+    killed_jobs(broker, "changed-jobs", "now and then open");
+}
+
+fn killed_jobs(broker: &mut Broker, name: &str, delivery: &'static str) {
+    let mut pipeline = Pipeline::start(broker, name, delivery);
     let mut written = 0;
     let mut random = 88_172_645_463_325_252_u64;
     for kill in 0..kills(12) {
@@ -217,7 +248,15 @@ fn jobs(broker: &mut Broker) {
 }
 
 fn brokers(broker: &mut Broker) {
-    let mut pipeline = Pipeline::start(broker, "brokers", "exactly once");
+    killed_brokers(broker, "brokers", "exactly once");
+}
+
+fn open_brokers(broker: &mut Broker) {
+    killed_brokers(broker, "open-brokers", "open");
+}
+
+fn killed_brokers(broker: &mut Broker, name: &str, delivery: &'static str) {
+    let mut pipeline = Pipeline::start(broker, name, delivery);
     let mut written = 0;
     for kill in 0..kills(2).min(20) {
         append(broker, &pipeline.from, written, 5_000);
@@ -263,11 +302,12 @@ fn at_least_once(broker: &mut Broker) {
 /// A directory of checkpoints gives the transactions of a sink the same names each time.
 fn numbers_go_on(broker: &mut Broker) {
     let (topic, folder) = (broker.topic("numbers", 2), tempfile::tempdir().unwrap());
-    for round in 0..3usize {
+    let runs = [("numbers", 1), ("open numbers", 3), ("numbers", 2), ("open numbers", 1)];
+    for (round, (delivery, cores)) in runs.into_iter().enumerate() {
         let from = format!("{}", 1_000 * round);
-        let mut job = run(broker, &from, &topic, folder.path(), "numbers", 1 + round);
+        let mut job = run(broker, &from, &topic, folder.path(), delivery, cores);
         assert!(job.wait().unwrap().success());
     }
-    let expected: Vec<_> = (0..3_000).map(|n| format!("{n:06}")).collect();
+    let expected: Vec<_> = (0..4_000).map(|n| format!("{n:06}")).collect();
     assert_eq!(broker.texts(&topic), expected);
 }

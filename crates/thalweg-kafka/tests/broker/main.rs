@@ -10,6 +10,7 @@ mod broker;
 mod encrypted;
 mod hosts;
 mod killed;
+mod open;
 mod reading;
 #[cfg(feature = "avro")]
 mod registry;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let tests = [
         reading::TESTS,
         writing::TESTS,
+        open::TESTS,
         rights::TESTS,
         #[cfg(feature = "tls")]
         encrypted::TESTS,

@@ -137,7 +137,14 @@ fn sink_may_not(broker: &mut Broker) {
         ("no-groups", "on the group `no-groups-rights-open-sink-"),
         ("no-marks", "on the group `no-marks-rights-open-sink-"),
     ] {
-        check(prefix, &write(user.sink(&open, true).transactional_id_prefix(prefix)), &[part]);
+        let sink = || user.sink(&open, true).transactional_id_prefix(prefix);
+        check(prefix, &write(sink()), &[part]);
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.checkpoints = Some(CheckpointConfig::new(folder.path()));
+        let env = Environment::with_config(config);
+        env.iter(["a".to_owned()]).write(sink().open_transactions(PATIENCE));
+        check(prefix, &env.start().map_or_else(|error| error, error_of), &[part]);
     }
 }
 
