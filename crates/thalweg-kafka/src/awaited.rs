@@ -37,11 +37,14 @@ impl<T: Send + 'static> Awaited<T> {
 
     /// The answer, for which this waits.
     pub(crate) fn wait(self) -> Result<T> {
-        self.thread.join().unwrap_or_else(|_| {
-            let what = "a thread that begins with transactions has panicked";
-            Err(Error::new(ErrorKind::Internal, what))
-        })
+        joined(self.thread.join())
     }
+}
+
+/// What a thread has found out.
+pub(crate) fn joined<T>(found: thread::Result<Result<T>>) -> Result<T> {
+    let what = "a thread that begins with transactions has panicked";
+    found.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, what)))
 }
 
 /// Says that there is an answer, also after a panic, and wakes the task.

@@ -67,12 +67,16 @@ impl Options {
 
 /// An error of the client, of kind [`Config`](ErrorKind::Config) if it is one of the settings.
 pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
+    let is_too_long = code_of(&cause) == Some(Code::InvalidTransactionTimeout);
     let kind = match &cause {
         KafkaError::ClientConfig(..) | KafkaError::ClientCreation(_) => ErrorKind::Config,
-        cause if code_of(cause) == Some(Code::InvalidTransactionTimeout) => ErrorKind::Config,
+        _ if is_too_long => ErrorKind::Config,
         _ => ErrorKind::Io,
     };
     let what = match missing_feature(&cause) {
+        None if is_too_long => format!(
+            "cannot {doing}: the brokers allow less time for a transaction, as their `transaction.max.timeout.ms` says"
+        ),
         Some(feature) => {
             format!(
                 "cannot {doing}: a setting needs the feature `{feature}` of the crate thalweg-kafka"

@@ -1,131 +1,155 @@
 //! Transactions that stay open: records are sent as they come, and what was sent becomes visible once the checkpoint behind it
 //! counts.
 //!
-//! While one transaction waits for its checkpoint, the next one is filled. So a task has several transactional ids, its lanes,
-//! each with a producer, and uses one that is free. A checkpoint has lane and producer of each transaction: by them any process
-//! commits it when the producer is gone. Whatever else a lane has open is aborted when it is begun with.
+//! While one transaction waits for its checkpoint, the next one is filled. So a task has several transactional ids, each with a
+//! producer. A checkpoint has transactional id and producer of each transaction: by them any process commits it when the producer
+//! is gone. Whatever else a transactional id has open is aborted when it is begun with.
 //!
-//! The end of a transaction does not say which one of its producer it is for. So a lane is used again only when the next
-//! transaction of its task is committed, too, on another lane, and with it the checkpoint behind counts: what is open by the
+//! The end of a transaction does not say which one of its producer it is for. So a producer is used again only when the next
+//! transaction of its task, of another producer, is committed, too, and with it the checkpoint behind counts: what is open by the
 //! producer that a checkpoint names, and has no mark, is the transaction that this checkpoint has, whatever another run does.
 
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, joined};
 use crate::connections::Watch;
 use crate::coordinator::{Coordinator, ProducerId, Refusal};
 use crate::outgoing::Outgoing;
 use crate::rights::{Needs, code_of};
 use crate::transactions::{
-    ANSWER, Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, answered, foreign, tried,
+    ANSWER, Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, answered, foreign, needs,
+    tried,
 };
 use crate::writer::{Deliveries, Room, Sent};
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{BaseProducer, Producer as _, ThreadedProducer};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use thalweg::connector::{Prepared, SinkContext, SinkWaker};
+use thalweg::connector::{Prepared, SinkWaker};
 use thalweg::{Data, Error, ErrorKind, Result};
 
-/// Lanes that a task begins with: one is filled, one waits for its checkpoint, and one was committed last.
-const USUAL_LANES: usize = 3;
-/// Lanes of a task. Where checkpoints fail, each has a transaction that waits for the next one.
-const MOST_LANES: usize = 8;
-/// How long a lane may be unused. Brokers forget a transactional id after a week, by default.
+/// Producers that a task begins with: one is filled, one waits for its checkpoint, and one rests.
+const USUAL: usize = 3;
+/// Producers of a task at most. Where checkpoints fail, all but the one that rests have a transaction that waits for the next one.
+const MOST: usize = 8;
+/// How long a producer may be unused. Brokers forget a transactional id after a week, by default.
 const STALE: Duration = Duration::from_secs(6 * 3600);
 /// Tasks in a row of which the coordinator knows nothing before there are no more.
 const UNKNOWN_TASKS: usize = 4;
-/// How long a committed transaction may take to be seen. It takes milliseconds.
-const SEEN: Duration = Duration::from_secs(30);
+/// How long the mark of a transaction that another host has committed may take to be seen. It takes milliseconds.
+const SEEN: Duration = Duration::from_secs(5);
 /// How long a transaction that is given up may take to be aborted.
 const ABORT: Duration = Duration::from_secs(5);
 
 /// What commits an open transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Data)]
-pub(crate) struct Open {
-    lane: String,
+pub(crate) struct OpenTransaction {
+    transactional_id: String,
     producer: ProducerId,
 }
 
-impl Open {
+impl OpenTransaction {
     fn mark(&self, number: u64) -> Mark {
         let ProducerId { id, epoch } = self.producer;
         Mark { number, digest: format!("{id}:{epoch}") }
     }
 }
 
-/// A transactional id of a task, with its producer.
-struct Lane {
-    id: String,
-    /// Among the task's lanes.
+/// One of a task's producers.
+struct TaskProducer {
+    transactional_id: String,
+    /// Among those of its task.
     number: usize,
     /// Of the task's transactions.
     name: String,
-    producer: ThreadedProducer<Deliveries>,
+    client: ThreadedProducer<Deliveries>,
     /// As the brokers know it.
     known: ProducerId,
-    /// The number of its transaction that waits to be committed, or one of those below.
-    transaction: AtomicU64,
-    /// When its last transaction began.
-    began: Mutex<Instant>,
+    transaction: Mutex<Transaction>,
 }
 
-/// It has none.
-const FREE: u64 = 0;
-/// It has none, and the one that it had is the last that is committed of its task's.
-const LAST: u64 = u64::MAX - 1;
-/// It has one that has no number yet.
-const FILLED: u64 = u64::MAX;
+/// What a producer does.
+#[derive(Debug)]
+struct Transaction {
+    step: Step,
+    /// When it last began one.
+    began: Instant,
+    /// Whether it can begin no other.
+    gave_up: bool,
+}
 
-impl Lane {
-    fn is_free(&self) -> bool {
-        self.transaction.load(Ordering::Acquire) == FREE
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Free,
+    Filled,
+    /// This one waits to be committed.
+    Waits(u64),
+    /// What it had is committed, and nothing behind it.
+    Rests,
+}
 
-    /// How long ago its last transaction began.
-    fn age(&self) -> Duration {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+impl TaskProducer {
+    fn transaction(&self) -> MutexGuard<'_, Transaction> {
+        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self) -> KafkaResult<()> {
-        self.producer.begin_transaction()?;
-        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.transaction.store(FILLED, Ordering::Release);
+        self.client.begin_transaction()?;
+        let mut transaction = self.transaction();
+        (transaction.step, transaction.began) = (Step::Filled, Instant::now());
         Ok(())
+    }
+
+    fn deliveries(&self) -> &Deliveries {
+        self.client.client().context()
     }
 }
 
-/// The lanes of a sink on this host, by transactional id.
+/// The producers of a sink's tasks on this host.
 #[derive(Default)]
-pub(crate) struct Lanes(Mutex<HashMap<String, Arc<Lane>>>);
+pub(crate) struct TaskProducers(Mutex<Known>);
 
-impl Lanes {
-    fn add(&self, lane: &Arc<Lane>) {
-        self.all().insert(lane.id.clone(), Arc::clone(lane));
-    }
+#[derive(Default)]
+struct Known {
+    by_id: HashMap<String, Arc<TaskProducer>>,
+    /// The last transaction of each name that is committed.
+    committed: HashMap<String, u64>,
+}
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Lane>>> {
+impl TaskProducers {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The transaction of a lane is committed, and the lane that had the one before it is free.
-    fn is_committed(&self, lane: &Lane) {
-        let all = self.all();
-        let before = all.values().filter(|other| other.name == lane.name);
-        before.for_each(|other| {
-            let _ =
-                other.transaction.compare_exchange(LAST, FREE, Ordering::AcqRel, Ordering::Relaxed);
-        });
-        lane.transaction.store(LAST, Ordering::Release);
+    fn add(&self, producer: &Arc<TaskProducer>) {
+        self.known().by_id.insert(producer.transactional_id.clone(), Arc::clone(producer));
     }
 
-    /// The lane that has a transaction, if it is one of this run.
-    fn find(&self, open: &Open, number: u64) -> Option<Arc<Lane>> {
-        let lanes = self.all();
-        let lane = lanes.get(&open.lane).filter(|lane| lane.known == open.producer)?;
-        (lane.transaction.load(Ordering::Acquire) == number).then(|| Arc::clone(lane))
+    /// The producer that has a transaction, if it is one of this run.
+    fn find(&self, open: &OpenTransaction, number: u64) -> Option<Arc<TaskProducer>> {
+        let known = self.known();
+        let producer = known.by_id.get(&open.transactional_id)?;
+        let is_it =
+            producer.known == open.producer && producer.transaction().step == Step::Waits(number);
+        is_it.then(|| Arc::clone(producer))
+    }
+
+    /// A transaction is committed. Its producer rests, and the one that rested is free.
+    fn note_committed(&self, name: &str, number: u64, of: Option<(&TaskProducer, bool)>) {
+        let mut known = self.known();
+        let last = known.committed.entry(name.to_owned()).or_default();
+        *last = number.max(*last);
+        let Some((producer, gave_up)) = of else { return };
+        for other in known.by_id.values().filter(|other| other.name == name) {
+            let mut transaction = other.transaction();
+            if transaction.step == Step::Rests {
+                transaction.step = Step::Free;
+            }
+        }
+        let mut transaction = producer.transaction();
+        (transaction.step, transaction.gave_up) = (Step::Rests, gave_up);
     }
 
     /// Commits a transaction, unless that was done before.
@@ -133,34 +157,34 @@ impl Lanes {
         &self,
         clients: &Clients,
         topic: &str,
-        (open, name, number): (&Open, &str, u64),
+        (open, name, number): (&OpenTransaction, &str, u64),
         forgotten: Forgotten,
     ) -> Result<()> {
         let doing = format!("commit transaction {number} of {name}");
-        let needs = needs(topic, name, &open.lane);
-        if let Some(lane) = self.find(open, number) {
-            let mut goes_on = true;
-            tried(&doing, &needs, &clients.watch.0, || {
-                match lane.producer.commit_transaction(ANSWER) {
-                    Ok(()) => Ok(()),
+        let needs = needs(topic, name, &open.transactional_id);
+        let producer = self.find(open, number);
+        let mut is_committed = false;
+        if let Some(producer) = &producer {
+            is_committed = tried(&doing, &needs, &clients.watch.0, || {
+                match producer.client.commit_transaction(ANSWER) {
+                    Ok(()) => Ok(true),
                     Err(cause) if is_worth_another(&cause) => Err(cause.into()),
                     Err(cause) => {
                         log::warn!("cannot {doing} by its producer: {cause}");
-                        goes_on = false;
-                        Ok(())
+                        Ok(false)
                     }
                 }
             })?;
-            if goes_on {
-                self.is_committed(&lane);
-                return Ok(());
-            }
-            // Its producer can do no more, and the lane is never free again.
         }
-        let coordinator = Coordinator::new(&clients.producer)?;
-        tried(&doing, &needs, &clients.watch.0, || {
-            resume(&coordinator, clients, topic, (open, name, number), forgotten)
-        })
+        if !is_committed {
+            let coordinator = Coordinator::new(&clients.producer)?;
+            tried(&doing, &needs, &clients.watch.0, || {
+                resume(&coordinator, clients, topic, (open, name, number), forgotten)
+            })?;
+        }
+        let of = producer.as_ref().map(|producer| (&**producer, !is_committed));
+        self.note_committed(name, number, of);
+        Ok(())
     }
 }
 
@@ -176,69 +200,67 @@ fn resume(
     coordinator: &Coordinator,
     clients: &Clients,
     topic: &str,
-    (open, name, number): (&Open, &str, u64),
+    (open, name, number): (&OpenTransaction, &str, u64),
     forgotten: Forgotten,
 ) -> Attempt<()> {
     let found = || -> Attempt<Found> {
         let (last, _) = clients.last(topic, name)?;
         Ok(open.mark(number).found_behind(&last, None))
     };
+    let id = &open.transactional_id;
     let mut of_mark = found()?;
+    let mut refusal = None;
     if of_mark == Found::Missing {
-        match coordinator.commit(&open.lane, open.producer) {
-            Ok(()) => {
-                // What is read next, by whoever begins with other transactional ids, is to have the mark.
-                let committed = Instant::now();
-                while found()? == Found::Missing && committed.elapsed() < SEEN {
-                    thread::sleep(Duration::from_millis(10));
-                }
-                return Ok(());
-            }
-            Err(Refusal::Forgotten(_)) if forgotten == Forgotten::IsCommitted => {
-                log::warn!(
-                    "transaction {number} of {name}, which brokers have forgotten, is taken as committed"
-                );
-                return Ok(());
-            }
-            Err(Refusal::Forgotten(_)) => {
-                // As below.
-                if found()? == Found::Missing {
-                    return Err(Failure::Final(unknown(name, number, &open.lane)));
-                }
-                return Ok(());
-            }
-            // Another host may have committed it meanwhile, and its task have begun with the lane.
-            Err(Refusal::Gone(_)) => of_mark = found()?,
-            Err(refusal) => return Err(refusal.into()),
+        match coordinator.commit(id, open.producer) {
+            Ok(()) => return Ok(()),
+            Err(why @ (Refusal::Gone(_) | Refusal::Forgotten(_))) => refusal = Some(why),
+            Err(why) => return Err(why.into()),
         }
     }
-    match of_mark {
-        Found::Written => Ok(()),
-        Found::Foreign => Err(Failure::Final(foreign(name))),
-        Found::Missing => Err(Failure::Final(lost(name, number, &open.lane))),
+    // Another host may have committed it meanwhile, and its task have begun with the transactional id.
+    let refused = Instant::now();
+    while of_mark == Found::Missing && refused.elapsed() < SEEN {
+        of_mark = found()?;
+        thread::sleep(Duration::from_millis(50));
+    }
+    match (of_mark, refusal) {
+        (Found::Written, _) => Ok(()),
+        (Found::Foreign, _) => Err(Failure::Final(foreign(name))),
+        (Found::Missing, Some(Refusal::Forgotten(_))) if forgotten == Forgotten::IsCommitted => {
+            log::warn!(
+                "transaction {number} of {name}, which brokers have forgotten, is taken as committed"
+            );
+            Ok(())
+        }
+        (Found::Missing, Some(Refusal::Forgotten(_))) => {
+            Err(Failure::Final(unknown(name, number, id)))
+        }
+        (Found::Missing, _) => Err(Failure::Final(lost(name, number, id))),
     }
 }
 
+// Starting the job again cannot help with these, so that they are of the kind `Config`.
+
 #[cold]
-fn unknown(name: &str, number: u64, lane: &str) -> Error {
+fn unknown(name: &str, number: u64, id: &str) -> Error {
     let what = format!(
-        "whether transaction {number} of {name}, which the checkpoint has, was committed is not known any more: the brokers have \
-         forgotten its mark and the transactional id {lane}, as they do after some days \
-         (`offsets.retention.minutes`, `transactional.id.expiration.ms`). It was, if the job ended well or went on after the \
-         checkpoint: then `KafkaSink::forgotten_are_committed` makes it go on from here"
+        "cannot tell whether transaction {number} of {name}, which is in the checkpoint, was committed: the brokers have forgotten its \
+         mark (`offsets.retention.minutes`) and its transactional id {id} (`transactional.id.expiration.ms`). If the job ran \
+         on after this checkpoint, or it is a savepoint, it was: set `KafkaSink::forgotten_are_committed` for this run. Otherwise look \
+         for its records in the topic; if they are not there, go on from an earlier checkpoint"
     );
-    Error::new(ErrorKind::Io, what)
+    Error::new(ErrorKind::Config, what)
 }
 
 #[cold]
-fn lost(name: &str, number: u64, lane: &str) -> Error {
+fn lost(name: &str, number: u64, id: &str) -> Error {
     let what = format!(
-        "transaction {number} of {name}, which the checkpoint has, cannot be committed any more: the brokers have aborted it \
-         (transactional id {lane}), since it was open for longer than `KafkaSink::open_transactions` allows, or since \
-         another process has begun with it. Its records are not in the topic; a job that goes on from an earlier \
-         checkpoint writes them again"
+        "cannot commit transaction {number} of {name}, which is in the checkpoint: the brokers have aborted it, because the job came \
+         back later than `KafkaSink::open_transactions` allows or another process has used the transactional id {id}. Its records are \
+         not in the topic. Each run from this checkpoint fails: remove it (`thalweg checkpoint ls DIR`, `thalweg checkpoint rm DIR \
+         --number N`), and the job goes on from the one before; what other tasks have committed since is then in the topic twice"
     );
-    Error::new(ErrorKind::Io, what)
+    Error::new(ErrorKind::Config, what)
 }
 
 /// Whether brokers have aborted the transaction, or whoever has begun with its transactional id.
@@ -255,21 +277,22 @@ pub(crate) fn has_ended(cause: &KafkaError) -> bool {
     )
 }
 
-/// The error of a job that runs.
+/// The error of a job that runs, which goes on from the last checkpoint when it is started again.
 #[cold]
-pub(crate) fn ended(lane: &str, cause: KafkaError) -> Error {
+pub(crate) fn ended(id: &str, cause: KafkaError) -> Error {
     let what = format!(
-        "the brokers have aborted the transaction of {lane}: it was open for longer than `KafkaSink::open_transactions` allows (it \
-         is committed with the next checkpoint), or another process has begun with this transactional id"
+        "the brokers have aborted the transaction of {id}: it was open for longer than `KafkaSink::open_transactions` allows (it is \
+         committed with the next checkpoint), or another process has begun with this transactional id"
     );
     Error::new(ErrorKind::Io, what).caused_by(cause)
 }
 
 #[cold]
-fn expires(lane: &str, timeout: Duration) -> Error {
+fn expires(id: &str, age: Duration, timeout: Duration) -> Error {
     let what = format!(
-        "the transaction of {lane} has been open for nearly {timeout:?}, when brokers abort it: `KafkaSink::open_transactions` has to \
-         allow for more than the interval between checkpoints (`--checkpoint-interval`), and for some that fail"
+        "the transaction of {id} has been open for {age:.1?}, and brokers abort it after {timeout:?}: the job ends before a checkpoint \
+         counts that has it, and goes on from the last one when it is run again. Allow more in `KafkaSink::open_transactions`, or set \
+         a shorter `--checkpoint-interval`; if checkpoints have failed, warnings say why"
     );
     Error::new(ErrorKind::Io, what)
 }
@@ -283,11 +306,6 @@ fn is_worth_another(cause: &KafkaError) -> bool {
     }
 }
 
-fn needs<'a>(topic: &'a str, name: &'a str, lane: &'a str) -> Needs<'a> {
-    // The marks are offsets of the topic, for which it has to be read.
-    Needs { topic: ("`Write` and `Read`", topic), group: name, transactions: lane }
-}
-
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -297,14 +315,18 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// What makes the lanes of a task.
+/// What makes the producers of a task.
 #[derive(Clone)]
-pub(crate) struct Maker {
+pub(crate) struct Factory {
     pub(crate) clients: Arc<Clients>,
-    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) coordinator: Arc<Coordinator>,
+    pub(crate) producers: Arc<TaskProducers>,
     pub(crate) topic: String,
-    /// What the transactional ids begin with, and the name of the group that has their marks.
-    pub(crate) name: String,
+    /// What the names of all tasks begin with.
+    pub(crate) base: String,
+    /// Of this one, and of how many.
+    pub(crate) task: usize,
+    pub(crate) tasks: usize,
     pub(crate) room: Room,
     /// How long a transaction may be open.
     pub(crate) timeout: Duration,
@@ -313,101 +335,108 @@ pub(crate) struct Maker {
     pub(crate) is_gone: Arc<AtomicBool>,
 }
 
-impl Maker {
-    /// Begins with a lane: its producer fences all others, and what they have open is aborted.
-    fn lane(&self, number: usize) -> Result<Arc<Lane>> {
-        let id = lane_id(&self.name, number);
-        let coordinator = Coordinator::new(&self.clients.producer)?;
-        let lane = self.tried(&id, |needs| {
+impl Factory {
+    /// The name of a task's transactions, which is that of the group with their marks. Not that of transactions that are kept: these
+    /// must not wait for open ones.
+    fn name(&self, task: usize) -> String {
+        format!("{}-{task}-open", self.base)
+    }
+
+    fn transactional_id(&self, task: usize, number: usize) -> String {
+        format!("{}-{number}", self.name(task))
+    }
+
+    /// Makes a producer. It fences all others of its transactional id, and what they have open is aborted.
+    fn producer(&self, number: usize) -> Result<Arc<TaskProducer>> {
+        let id = self.transactional_id(self.task, number);
+        let producer = self.tried(&id, |needs| {
             let connections = &self.clients.watch.0;
-            let (topic, lane) = (self.topic.clone(), Some(id.clone()));
-            let deliveries = Deliveries::new(topic, lane, self.room, Arc::clone(connections));
+            let (topic, of) = (self.topic.clone(), Some(id.clone()));
+            let deliveries = Deliveries::new(topic, of, self.room, Arc::clone(connections));
             let mut config = self.clients.producer.clone();
-            let producer: ThreadedProducer<_> =
+            let client: ThreadedProducer<_> =
                 config.set("transactional.id", &id).create_with_context(deliveries)?;
-            producer.client().context().waked(self.waker.clone());
-            let begin = |patience| producer.init_transactions(patience);
+            client.client().context().waked(self.waker.clone());
+            let begin = |patience| client.init_transactions(patience);
             // It has a thread that hears.
             answered(needs, connections, begin, || thread::sleep(Duration::from_millis(10)))?;
-            let described = coordinator.describe(&id)?;
+            let described = self.coordinator.describe(&id)?;
             let described = described
                 .ok_or_else(|| Failure::Later(format!("{id} is not known to its coordinator")))?;
-            Ok(Arc::new(Lane {
-                id: id.clone(),
+            let transaction =
+                Transaction { step: Step::Free, began: Instant::now(), gave_up: false };
+            Ok(Arc::new(TaskProducer {
+                transactional_id: id.clone(),
                 number,
-                name: self.name.clone(),
-                producer,
+                name: self.name(self.task),
+                client,
                 known: described.producer,
-                transaction: AtomicU64::new(FREE),
-                began: Mutex::new(Instant::now()),
+                transaction: Mutex::new(transaction),
             }))
         })?;
-        self.lanes.add(&lane);
-        Ok(lane)
+        self.producers.add(&producer);
+        Ok(producer)
     }
 
-    /// Begins with the first lane, with which records can be sent.
+    /// Makes the first producer, with which records can be sent.
     fn first(&self) -> Result<Made> {
-        let marks =
-            || self.tried(&self.name, |_| Ok(self.clients.last(&self.topic, &self.name)?));
-        let (lane, marks) = thread::scope(|threads| {
-            let lane = threads.spawn(|| self.lane(0));
-            let marks = marks();
-            (lane.join(), marks)
+        let name = self.name(self.task);
+        let (producer, marks) = thread::scope(|threads| {
+            let producer = threads.spawn(|| self.producer(0));
+            let marks = self.tried(&name, |_| Ok(self.clients.last(&self.topic, &name)?));
+            (joined(producer.join()), marks)
         });
-        let (last, group) = marks?;
-        Ok(Made { lanes: vec![joined(lane)?], marks: Some((last.number, Arc::new(group))) })
+        let (mark, group) = marks?;
+        // A mark may be seen a moment after its transaction is committed.
+        let committed = self.producers.known().committed.get(&name).copied().unwrap_or_default();
+        let last = mark.number.max(committed);
+        Ok(Made { producers: vec![producer?], marks: Some((last, Arc::new(group))) })
     }
 
-    /// Begins with the other lanes that a task usually has, and aborts what has been left open elsewhere.
-    fn others(&self, (task, tasks): (usize, usize)) -> Result<Made> {
-        let lanes: Vec<_> = thread::scope(|threads| {
-            let lanes = (1..USUAL_LANES).map(|at| threads.spawn(move || self.lane(at)));
-            let lanes: Vec<_> = lanes.collect();
-            lanes.into_iter().map(|lane| joined(lane.join())).collect()
+    /// Makes the other producers that a task usually has, and aborts what was left open elsewhere.
+    fn others(&self) -> Result<Made> {
+        let producers: Vec<_> = thread::scope(|threads| {
+            let made = (1..USUAL).map(|number| threads.spawn(move || self.producer(number)));
+            let made: Vec<_> = made.collect();
+            made.into_iter().map(|producer| joined(producer.join())).collect()
         });
-        let lanes = lanes.into_iter().collect::<Result<_>>()?;
-        self.abort_others(task, tasks)?;
-        Ok(Made { lanes, marks: None })
+        let producers = producers.into_iter().collect::<Result<_>>()?;
+        self.abort_others()?;
+        Ok(Made { producers, marks: None })
     }
 
-    /// Aborts what a run before this one has open on lanes that are not begun with: who reads what is committed would wait for
-    /// it. Lanes were begun with in the order of their numbers, by each task.
-    fn abort_others(&self, task: usize, tasks: usize) -> Result<()> {
-        let coordinator = Coordinator::new(&self.clients.producer)?;
-        let abort_from = |name: &str, first| -> Result<bool> {
-            let mut any = false;
-            for lane in first..MOST_LANES {
-                if !self.abort(&coordinator, &lane_id(name, lane))? {
-                    break;
+    /// Aborts what a run before this one has open by transactional ids that are not begun with: who reads what is committed would
+    /// wait for it. A task begins with one of a greater number only when it has those before it.
+    fn abort_others(&self) -> Result<()> {
+        let abort_from = |task, first| -> Result<bool> {
+            for number in first..MOST {
+                if !self.abort(&self.transactional_id(task, number))? {
+                    return Ok(number > first);
                 }
-                any = true;
             }
-            Ok(any)
+            Ok(true)
         };
-        abort_from(&self.name, USUAL_LANES)?;
-        if task == 0 {
-            // Of tasks that this run has not.
-            let all = self.name.strip_suffix('0').unwrap_or(&self.name);
-            let (mut other, mut unknown) = (tasks, 0);
+        abort_from(self.task, USUAL)?;
+        if self.task == 0 {
+            let (mut other, mut unknown) = (self.tasks, 0);
             while unknown < UNKNOWN_TASKS {
-                unknown = if abort_from(&format!("{all}{other}"), 0)? { 0 } else { unknown + 1 };
+                unknown = if abort_from(other, 0)? { 0 } else { unknown + 1 };
                 other += 1;
             }
         }
         Ok(())
     }
 
-    /// Aborts what is open by a transactional id; returns whether there is one.
-    fn abort(&self, coordinator: &Coordinator, id: &str) -> Result<bool> {
+    /// Aborts what is open by a transactional id; returns whether the coordinator knows it.
+    fn abort(&self, id: &str) -> Result<bool> {
         self.tried(id, |needs| {
-            let Some(described) = coordinator.describe(id)? else { return Ok(false) };
+            let Some(described) = self.coordinator.describe(id)? else { return Ok(false) };
             if described.is_open {
                 let mut config = self.clients.producer.clone();
-                let producer: BaseProducer<Watch> =
+                let client: BaseProducer<Watch> =
                     self.clients.watch.client(config.set("transactional.id", id))?;
-                let begin = |patience| producer.init_transactions(patience);
-                let hear = || producer.poll(Duration::from_millis(100));
+                let begin = |patience| client.init_transactions(patience);
+                let hear = || client.poll(Duration::from_millis(100));
                 answered(needs, &self.clients.watch.0, begin, hear)?;
             }
             Ok(true)
@@ -415,7 +444,8 @@ impl Maker {
     }
 
     fn tried<T>(&self, id: &str, attempt: impl Fn(&Needs<'_>) -> Attempt<T>) -> Result<T> {
-        let needs = needs(&self.topic, &self.name, id);
+        let name = self.name(self.task);
+        let needs = needs(&self.topic, &name, id);
         let doing = format!("begin with the transactions {id}");
         tried(&doing, &needs, &self.clients.watch.0, || {
             if self.is_gone.load(Ordering::Acquire) {
@@ -427,55 +457,43 @@ impl Maker {
     }
 }
 
-fn joined<T>(found: thread::Result<Result<T>>) -> Result<T> {
-    let what = "a thread that begins with transactions has panicked";
-    found.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, what)))
-}
-
-fn lane_id(name: &str, lane: usize) -> String {
-    format!("{name}-{lane}")
-}
-
-/// Lanes that were begun with, and with a task's first, the number of its last transaction and the group with its marks.
+/// Producers that were made, and with a task's first, the number of its last transaction and the group with its marks.
 struct Made {
-    lanes: Vec<Arc<Lane>>,
+    producers: Vec<Arc<TaskProducer>>,
     marks: Option<(u64, Arc<ConsumerGroupMetadata>)>,
 }
 
 /// The transactions of a task.
 pub(crate) struct OpenTransactions {
-    maker: Maker,
-    /// The task, and how many there are.
-    task: (usize, usize),
-    lanes: Vec<Arc<Lane>>,
+    factory: Factory,
+    producers: Vec<Arc<TaskProducer>>,
     awaited: Option<Awaited<Made>>,
     /// The number of the last transaction, and the group, once they are known.
     marks: Option<(u64, Arc<ConsumerGroupMetadata>)>,
-    /// The one that records are sent in.
-    filled: Option<Filled>,
+    /// The transaction that records are sent in.
+    current: Option<Current>,
     /// The one before it.
-    before: Option<Filled>,
+    before: Option<Current>,
     /// Records that came when they should have waited.
     waiting: Vec<u8>,
 }
 
-struct Filled {
-    lane: Arc<Lane>,
+struct Current {
+    producer: Arc<TaskProducer>,
     sent: Arc<Sent>,
 }
 
 impl OpenTransactions {
-    /// Begins with the lanes, on threads of their own.
-    pub(crate) fn begin(maker: Maker, cx: &SinkContext) -> Result<Self> {
-        let of_thread = maker.clone();
-        let awaited = Awaited::start(maker.waker.clone(), move || of_thread.first())?;
+    /// Makes the producers, on threads of their own.
+    pub(crate) fn begin(factory: Factory) -> Result<Self> {
+        let of_thread = factory.clone();
+        let awaited = Awaited::start(factory.waker.clone(), move || of_thread.first())?;
         Ok(Self {
-            maker,
-            task: (cx.task(), cx.tasks()),
-            lanes: Vec::new(),
+            factory,
+            producers: Vec::new(),
             awaited: Some(awaited),
             marks: None,
-            filled: None,
+            current: None,
             before: None,
             waiting: Vec::new(),
         })
@@ -486,7 +504,7 @@ impl OpenTransactions {
         if self.awaited.as_ref().is_some_and(Awaited::is_over) {
             self.know()?;
         }
-        self.lanes.iter().try_for_each(|lane| lane.producer.client().context().check())?;
+        self.producers.iter().try_for_each(|producer| producer.deliveries().check())?;
         if !self.waiting.is_empty() && !self.must_wait() {
             self.fill()?;
         }
@@ -496,23 +514,23 @@ impl OpenTransactions {
     /// Takes the answer, for which this waits.
     fn know(&mut self) -> Result<()> {
         if let Some(awaited) = self.awaited.take() {
-            let Made { lanes, marks } = awaited.wait()?;
-            self.lanes.extend(lanes);
+            let Made { producers, marks } = awaited.wait()?;
+            self.producers.extend(producers);
             if marks.is_some() {
                 self.marks = marks;
-                let (maker, task) = (self.maker.clone(), self.task);
-                let others = move || maker.others(task);
-                self.awaited = Some(Awaited::start(self.maker.waker.clone(), others)?);
+                let factory = self.factory.clone();
+                let others = move || factory.others();
+                self.awaited = Some(Awaited::start(self.factory.waker.clone(), others)?);
             }
         }
         Ok(())
     }
 
-    /// Whether records should wait: for room, for a lane, or until all that was sent before is in the topic, as one producer's
-    /// records may overtake another's.
+    /// Whether records should wait: for room, for a producer, or until all that was sent before is in the topic, as one
+    /// producer's records may overtake another's.
     pub(crate) fn is_full(&mut self) -> bool {
-        match &self.filled {
-            Some(filled) => filled.lane.producer.client().context().is_full(),
+        match &self.current {
+            Some(current) => current.producer.deliveries().is_full(),
             None => self.must_wait(),
         }
     }
@@ -528,131 +546,150 @@ impl OpenTransactions {
     }
 
     pub(crate) fn send(&mut self, record: &Outgoing) -> Result<()> {
-        if self.filled.is_none() {
+        if self.current.is_none() {
             if self.must_wait() {
                 record.save(&mut self.waiting);
                 return Ok(());
             }
             self.fill()?;
         }
-        let Self { filled: Some(Filled { lane, sent }), maker, .. } = self else {
+        let Self { current: Some(Current { producer, sent }), factory, .. } = self else {
             return Err(Error::new(ErrorKind::Internal, "no transaction was begun"));
         };
-        sent.send(&lane.producer, &maker.topic, record)
+        sent.send(&producer.client, &factory.topic, record)
     }
 
     /// Begins a transaction, when it need not wait any more, and sends in it what has waited.
     #[cold]
     fn fill(&mut self) -> Result<()> {
-        if let Some(Filled { lane, sent }) = self.before.take() {
-            sent.wait(lane.producer.client().context())?;
+        if let Some(Current { producer, sent }) = self.before.take() {
+            sent.wait(producer.deliveries())?;
         }
-        let lane = loop {
+        let producer = loop {
             match self.free() {
-                Some(lane) => break lane,
+                Some(producer) => break producer,
                 None => {
                     self.more()?;
                     self.know()?;
                 }
             }
         };
-        lane.begin().map_err(|cause| {
-            let connections = &self.maker.clients.watch.0;
-            let needs = needs(&self.maker.topic, &self.maker.name, &lane.id);
-            connections.error("begin a transaction", &needs, cause)
+        producer.begin().map_err(|cause| {
+            let needs = needs(&self.factory.topic, &producer.name, &producer.transactional_id);
+            self.factory.clients.watch.0.error("begin a transaction", &needs, cause)
         })?;
-        let Filled { lane, sent } = self.filled.insert(Filled { lane, sent: Arc::default() });
+        // Before what may fail, so that it is aborted then.
+        let current = self.current.insert(Current { producer, sent: Arc::default() });
         let waiting = std::mem::take(&mut self.waiting);
         let (mut rest, mut record) = (&*waiting, Outgoing::default());
         while !rest.is_empty() {
             record.load(&mut rest)?;
-            sent.send(&lane.producer, &self.maker.topic, &record)?;
+            current.sent.send(&current.producer.client, &self.factory.topic, &record)?;
         }
         Ok(())
     }
 
-    /// A lane that has no transaction. Those that brokers may have forgotten are begun with anew.
-    fn free(&mut self) -> Option<Arc<Lane>> {
-        self.lanes.retain(|lane| !lane.is_free() || lane.age() < STALE);
-        self.lanes.iter().find(|lane| lane.is_free()).cloned()
+    /// A producer that is free. Those that can begin no transaction are made anew, and so are those that brokers may have
+    /// forgotten.
+    fn free(&mut self) -> Option<Arc<TaskProducer>> {
+        self.producers.retain(|producer| {
+            let transaction = producer.transaction();
+            let is_fit = !transaction.gave_up && transaction.began.elapsed() < STALE;
+            transaction.step != Step::Free || is_fit
+        });
+        let is_free = |producer: &&Arc<TaskProducer>| producer.transaction().step == Step::Free;
+        self.producers.iter().find(is_free).cloned()
     }
 
-    /// Begins with one more lane, if none is on its way.
+    /// Makes one more producer, if none is on its way.
     fn more(&mut self) -> Result<()> {
         if self.awaited.is_some() {
             return Ok(());
         }
-        let is_unused = |number: &usize| self.lanes.iter().all(|lane| lane.number != *number);
-        let Some(number) = (0..MOST_LANES).find(is_unused) else {
+        let is_unused = |number: &usize| self.producers.iter().all(|it| it.number != *number);
+        let Some(number) = (0..MOST).find(is_unused) else {
             let what = format!(
-                "{MOST_LANES} transactions of a task wait for a checkpoint that counts, or were given up by their producers: the last \
-                 checkpoints have failed"
+                "{} transactions of a task wait for a checkpoint that counts: the last checkpoints have all failed",
+                MOST - 1
             );
             return Err(Error::new(ErrorKind::Io, what));
         };
-        let maker = self.maker.clone();
-        let make = move || Ok(Made { lanes: vec![maker.lane(number)?], marks: None });
-        self.awaited = Some(Awaited::start(self.maker.waker.clone(), make)?);
+        let factory = self.factory.clone();
+        let make = move || Ok(Made { producers: vec![factory.producer(number)?], marks: None });
+        self.awaited = Some(Awaited::start(self.factory.waker.clone(), make)?);
         Ok(())
     }
 
-    /// Ends the transaction that is filled, if there is one. It waits to be committed.
+    /// Ends the transaction that records are sent in, if there is one. It waits to be committed.
+    ///
+    /// This may wait for brokers: where a barrier follows at once behind the start, or records that should have waited.
     pub(crate) fn prepare(&mut self) -> Result<Option<Prepared<Epoch>>> {
-        // At the end, too, what is left open elsewhere is to be aborted.
-        while self.lanes.len() < USUAL_LANES && self.awaited.is_some() {
+        // The task may be at its end, and what was left open elsewhere is to be aborted.
+        while self.producers.len() < USUAL && self.awaited.is_some() {
             self.know()?;
         }
-        // Brokers are about to abort it, and a checkpoint that has it would never be of use again.
-        let wait =
-            |lane: &&Arc<Lane>| !matches!(lane.transaction.load(Ordering::Acquire), FREE | LAST);
-        let near = self.maker.timeout * 9 / 10;
-        if let Some(lane) = self.lanes.iter().filter(wait).find(|lane| lane.age() >= near) {
-            return Err(expires(&lane.id, self.maker.timeout));
-        }
+        self.look_at_ages()?;
         if !self.waiting.is_empty() {
             self.fill()?;
         }
-        let Some(Filled { lane, sent }) = self.filled.take() else { return Ok(None) };
-        sent.end();
-        self.before = Some(Filled { lane: Arc::clone(&lane), sent: Arc::clone(&sent) });
+        let Some(Current { producer, sent }) = self.current.take() else { return Ok(None) };
         let Some((last, group)) = &mut self.marks else {
-            return Err(Error::new(ErrorKind::Internal, "a transaction before the first lane"));
+            return Err(Error::new(ErrorKind::Internal, "a transaction before the first producer"));
         };
         *last += 1;
         let (number, group) = (*last, Arc::clone(group));
-        lane.transaction.store(number, Ordering::Release);
-        let open = Open { lane: lane.id.clone(), producer: lane.known };
-        let Maker { clients, topic, name, .. } = self.maker.clone();
-        let epoch = Epoch::of_open(name.clone(), number, open.clone());
+        sent.end();
+        producer.transaction().step = Step::Waits(number);
+        self.before = Some(Current { producer: Arc::clone(&producer), sent: Arc::clone(&sent) });
+        let id = producer.transactional_id.clone();
+        let open = OpenTransaction { transactional_id: id, producer: producer.known };
+        let epoch = Epoch::of_open(producer.name.clone(), number, open.clone());
+        let Factory { clients, topic, .. } = self.factory.clone();
         // All of it is with the brokers then, and only the commit is left.
         let flush = move || {
-            sent.wait(lane.producer.client().context())?;
+            sent.wait(producer.deliveries())?;
             let marks = open.mark(number).offset(&topic);
-            let doing = format!("complete transaction {number} of {name}");
-            let needs = needs(&topic, &name, &lane.id);
+            let doing = format!("complete transaction {number} of {}", producer.name);
+            let id = &producer.transactional_id;
+            let needs = needs(&topic, &producer.name, id);
             tried(&doing, &needs, &clients.watch.0, || {
-                // The client tries again itself, and gives the transaction up when the time is over.
                 let marks = marks.as_ref().map_err(KafkaError::clone)?;
-                let marked = lane.producer.send_offsets_to_transaction(marks, &group, PATIENCE);
+                // The client tries again itself, and gives the transaction up when the time is over.
+                let marked = producer.client.send_offsets_to_transaction(marks, &group, PATIENCE);
                 marked.map_err(|cause| match cause {
                     cause if is_worth_another(&cause) => cause.into(),
-                    cause if has_ended(&cause) => Failure::Final(ended(&lane.id, cause)),
+                    cause if has_ended(&cause) => Failure::Final(ended(id, cause)),
                     cause => Failure::Final(clients.watch.0.error(&doing, &needs, cause)),
                 })
             })
         };
         Ok(Some(Prepared::new(epoch).after(flush)))
     }
+
+    /// A checkpoint that has what brokers have aborted would never be of use: ends the job before.
+    fn look_at_ages(&self) -> Result<()> {
+        let timeout = self.factory.timeout;
+        for producer in &self.producers {
+            let transaction = producer.transaction();
+            let age = transaction.began.elapsed();
+            let is_open = matches!(transaction.step, Step::Filled | Step::Waits(_));
+            if is_open && age >= timeout * 9 / 10 {
+                return Err(expires(&producer.transactional_id, age, timeout));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for OpenTransactions {
     /// Readers of what is committed need not wait for what is given up.
     fn drop(&mut self) {
-        self.maker.is_gone.store(true, Ordering::Release);
-        if let Some(Filled { lane, .. }) = self.filled.take() {
+        self.factory.is_gone.store(true, Ordering::Release);
+        if let Some(Current { producer, .. }) = self.current.take() {
             let abort = move || {
-                if let Err(cause) = lane.producer.abort_transaction(ABORT) {
-                    log::info!("a transaction of {} is left to its time-out: {cause}", lane.id);
+                if let Err(cause) = producer.client.abort_transaction(ABORT) {
+                    let id = &producer.transactional_id;
+                    log::info!("a transaction of {id} is left to its time-out: {cause}");
                 }
             };
             _ = thread::Builder::new().name("transactions".to_owned()).spawn(abort);

@@ -7,7 +7,7 @@
 use crate::awaited::Awaited;
 use crate::connections::{Connections, Watch, is_without_answer};
 use crate::kept::Records;
-use crate::open::Open;
+use crate::open::OpenTransaction;
 use crate::outgoing::Outgoing;
 use crate::rights::Needs;
 use rdkafka::config::ClientConfig;
@@ -41,7 +41,7 @@ pub struct Epoch {
     /// None of an open transaction.
     records: Records,
     #[data(default)]
-    open: Option<Open>,
+    open: Option<OpenTransaction>,
 }
 
 impl Epoch {
@@ -50,7 +50,7 @@ impl Epoch {
     }
 
     /// Of records that were sent in a transaction that is still open.
-    pub(crate) fn of_open(name: String, number: u64, open: Open) -> Self {
+    pub(crate) fn of_open(name: String, number: u64, open: OpenTransaction) -> Self {
         Self { name, number, records: Records::none(), open: Some(open) }
     }
 
@@ -60,7 +60,7 @@ impl Epoch {
     }
 
     /// The open transaction, its name and its number.
-    pub(crate) fn as_open(&self) -> Option<(&Open, &str, u64)> {
+    pub(crate) fn as_open(&self) -> Option<(&OpenTransaction, &str, u64)> {
         Some((self.open.as_ref()?, &self.name, self.number))
     }
 
@@ -126,18 +126,18 @@ impl Named {
         self.transactor = None;
         let doing = format!("begin with the transactions {name}");
         let begin = || Ok(begun(&mut self.transactor, clients, topic, name)?.last.number);
-        let last = tried(&doing, &needs(topic, name), &clients.watch.0, begin)?;
+        let last = tried(&doing, &needs(topic, name, name), &clients.watch.0, begin)?;
         self.own = Some(last);
         Ok(last)
     }
 }
 
 impl Transactions {
-    /// The name of the transactions of a task.
-    pub(crate) fn name(&self, clients: &Clients, topic: &str, cx: &SinkContext) -> String {
+    /// What the names of the transactions of all tasks begin with.
+    pub(crate) fn base(&self, clients: &Clients, topic: &str, cx: &SinkContext) -> String {
         let run = || *self.run.get_or_init(|| RandomState::new().hash_one(std::process::id()));
         let id = cx.id().unwrap_or_else(run);
-        format!("{}-{topic}-{id:016x}-{}", clients.prefix, cx.task())
+        format!("{}-{topic}-{id:016x}", clients.prefix)
     }
 
     /// Begins with the transactions of this name, on a thread of its own: it takes some tenths of a second, and tasks are opened one
@@ -165,7 +165,7 @@ impl Transactions {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let Named { transactor, own } = &mut *slot;
         let doing = format!("commit transaction {number} of {name}");
-        tried(&doing, &needs(topic, name), &clients.watch.0, || {
+        tried(&doing, &needs(topic, name, name), &clients.watch.0, || {
             let written = written(transactor, clients, topic, (name, &this), *own, records);
             if written.is_err() {
                 transactor.iter().for_each(|failed| hear(&failed.producer));
@@ -228,8 +228,8 @@ pub(crate) fn foreign(name: &str) -> Error {
 }
 
 /// The marks are offsets of the topic, for which it has to be read.
-pub(crate) fn needs<'a>(topic: &'a str, name: &'a str) -> Needs<'a> {
-    Needs { topic: ("`Write` and `Read`", topic), group: name, transactions: name }
+pub(crate) fn needs<'a>(topic: &'a str, group: &'a str, transactions: &'a str) -> Needs<'a> {
+    Needs { topic: ("`Write` and `Read`", topic), group, transactions }
 }
 
 /// What failed once.
@@ -355,7 +355,7 @@ impl Transactor {
         let producer: BaseProducer<Watch> =
             clients.watch.client(clients.producer.clone().set("transactional.id", name))?;
         let begin = |patience| producer.init_transactions(patience);
-        answered(&needs(topic, name), &clients.watch.0, begin, || hear(&producer))?;
+        answered(&needs(topic, name, name), &clients.watch.0, begin, || hear(&producer))?;
         let (last, group) = clients.last(topic, name)?;
         Ok(Self { producer, group, last })
     }

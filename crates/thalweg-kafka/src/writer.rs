@@ -52,7 +52,7 @@ pub(crate) struct Most {
 pub(crate) struct Deliveries {
     topic: String,
     /// The transactional id, if records are sent in open transactions.
-    lane: Option<String>,
+    transactional_id: Option<String>,
     room: Room,
     faults: Faults,
     connections: Arc<Connections>,
@@ -88,7 +88,7 @@ impl ProducerContext for Deliveries {
             }
         };
         // After the fault, which whoever waits for this one looks for.
-        if sent.is_acknowledged() {
+        if sent.acknowledge() {
             self.wake();
         }
         let bytes = self.room.weight(message.key_len(), message.payload_len());
@@ -102,13 +102,13 @@ impl ProducerContext for Deliveries {
 impl Deliveries {
     pub(crate) fn new(
         topic: String,
-        lane: Option<String>,
+        transactional_id: Option<String>,
         room: Room,
         connections: Arc<Connections>,
     ) -> Self {
         Self {
             topic,
-            lane,
+            transactional_id,
             room,
             connections,
             faults: Faults::default(),
@@ -121,12 +121,12 @@ impl Deliveries {
     /// An error about a record that could not be sent, of which others hear, too.
     fn unsent(&self, cause: &KafkaError) -> Error {
         let (cause, connections) = (cause.clone(), Arc::clone(&self.connections));
-        let (topic, lane) = (self.topic.clone(), self.lane.clone());
+        let (topic, id) = (self.topic.clone(), self.transactional_id.clone());
         let unsent = move || {
-            if let Some(lane) = &lane
+            if let Some(id) = &id
                 && has_ended(&cause)
             {
-                return ended(lane, cause.clone());
+                return ended(id, cause.clone());
             }
             let needs = Needs::topic("`Write`", &topic);
             connections.error("send a record", &needs, cause.clone())
@@ -202,13 +202,13 @@ impl Sent {
         let sending = producer.send(record.as_record(topic, Arc::clone(self)));
         sending.map_err(|(cause, _)| {
             let error = context.unsent(&cause);
-            _ = self.is_acknowledged();
+            _ = self.acknowledge();
             error
         })
     }
 
-    /// One more is; returns whether that was the last one.
-    fn is_acknowledged(&self) -> bool {
+    /// One more is acknowledged; returns whether that was the last one.
+    fn acknowledge(&self) -> bool {
         let is_last = self.on_their_way.fetch_sub(1, Ordering::SeqCst) == 1
             && self.is_over.load(Ordering::SeqCst);
         if is_last {
@@ -457,10 +457,10 @@ mod tests {
         let room = Room::within(None, None);
         let deliveries = Deliveries::new("topic".to_owned(), None, room, Arc::default());
         let waiting = std::thread::spawn(move || other.wait(&deliveries));
-        assert!(!sent.is_acknowledged());
+        assert!(!sent.acknowledge());
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished());
-        assert!(sent.is_acknowledged());
+        assert!(sent.acknowledge());
         waiting.join().unwrap().unwrap();
     }
 }

@@ -58,7 +58,7 @@ impl Settings {
                 || (has_tls && name.starts_with("ssl.") && !TLS.contains(&name))
         };
         if let Some(name) = config.config_map().into_keys().find(|name| is_unknown(name)) {
-            let what = "is not supported where transactions of an earlier run are committed";
+            let what = "is not supported by `KafkaSink::open_transactions`, which commits transactions of an earlier run on connections of its own";
             return Err(refused(format!("the setting `{name}` {what}")));
         }
         let servers = config.get("bootstrap.servers");
@@ -101,7 +101,9 @@ fn login(config: &ClientConfig) -> Result<Login> {
             false if name.starts_with("SCRAM-") => {
                 "needs the feature `tls` of the crate thalweg-kafka"
             }
-            _ => "is not supported where transactions of an earlier run are committed",
+            _ => {
+                "is not supported by `KafkaSink::open_transactions`, which commits transactions of an earlier run on connections of its own"
+            }
         };
         return Err(refused(format!("`sasl.mechanism` of `{name}` {what}")));
     };

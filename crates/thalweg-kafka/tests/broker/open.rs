@@ -10,13 +10,14 @@ use std::thread;
 use std::time::Duration;
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::connector::{Sink, SinkContext};
-use thalweg::{Environment, ErrorKind, Result};
-use thalweg_kafka::{KafkaSink, Outgoing};
+use thalweg::{Data, Environment, ErrorKind, Result};
+use thalweg_kafka::{Epoch, KafkaSink, Outgoing};
 
 pub const TESTS: &[Test] = &[
     ("all_is_written_exactly_once_in_open_transactions", all),
     ("an_open_transaction_is_committed_by_any_process", elsewhere),
     ("an_open_transaction_that_was_aborted_is_said", aborted),
+    ("an_open_transaction_that_was_forgotten_is_said_or_taken_as_committed", forgotten),
     ("a_transaction_that_was_open_for_too_long_ends_the_job", late),
     ("transactions_stay_open_while_checkpoints_fail", without_checkpoints),
     ("an_open_transaction_that_no_checkpoint_gets_in_time_ends_the_job", expires),
@@ -139,24 +140,61 @@ fn elsewhere(broker: &mut Broker) {
     assert_eq!(broker.texts(&topic), texts(0..2_000));
 }
 
-fn aborted(broker: &mut Broker) {
-    let topic = broker.topic("open-aborted", 2);
+/// Runs a job whose only transaction is not committed.
+fn uncommitted(broker: &Broker, topic: &str, open_for: Duration) -> Epoch {
     let folder = tempfile::tempdir().unwrap();
     let env = environment(1, folder.path(), Duration::from_secs(3600));
-    let (itself, other) = (sink(&broker.address(), &topic), sink(&broker.address(), &topic));
-    let commits = Arc::<Mutex<Vec<_>>>::default();
+    let sink = || sink(&broker.address(), topic).open_transactions(open_for);
+    let (itself, other, commits) = (sink(), sink(), Arc::<Mutex<Vec<_>>>::default());
     env.range(0..10).write(Noted { itself, other, by: By::None, commits: Arc::clone(&commits) });
     env.run().unwrap();
-    let commit = commits.lock().unwrap().remove(0);
-    // Whoever begins with its transactional id ends it.
+    commits.lock().unwrap().remove(0)
+}
+
+fn id_of(commit: &Epoch) -> String {
     let shown = format!("{commit:?}");
-    let lane = shown.split_once("lane: \"").unwrap().1.split_once('"').unwrap().0;
-    broker.producer(Some(lane)).init_transactions(PATIENCE).unwrap();
-    let error = sink(&broker.address(), &topic).commit(&commit).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Io);
-    assert!(error.message().starts_with("transaction 1 of thalweg-open-aborted-"), "{error}");
-    assert!(error.message().contains("the brokers have aborted it"), "{error}");
-    assert_eq!(broker.records(&topic).len(), 0);
+    let id = shown.split_once("transactional_id: \"").unwrap().1;
+    id.split_once('"').unwrap().0.to_owned()
+}
+
+/// By whoever begins with its transactional id, and by brokers when its time is over.
+fn aborted(broker: &mut Broker) {
+    for is_late in [false, true] {
+        let topic = broker.topic(&format!("open-aborted-{is_late}"), 2);
+        let open_for = if is_late { Duration::from_secs(1) } else { OPEN_FOR };
+        let commit = uncommitted(broker, &topic, open_for);
+        match is_late {
+            true => thread::sleep(Duration::from_secs(4)),
+            false => {
+                broker.producer(Some(&id_of(&commit))).init_transactions(PATIENCE).unwrap();
+            }
+        }
+        let error = sink(&broker.address(), &topic).commit(&commit).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        let begins = format!("cannot commit transaction 1 of thalweg-open-aborted-{is_late}-");
+        assert!(error.message().starts_with(&begins), "{error}");
+        assert!(error.message().contains("the brokers have aborted it"), "{error}");
+        assert_eq!(broker.records(&topic).len(), 0);
+    }
+}
+
+/// A checkpoint from long ago: its transactional id has another name here, which the brokers do not know.
+fn forgotten(broker: &mut Broker) {
+    let topic = broker.topic("open-forgotten", 1);
+    let commit = uncommitted(broker, &topic, OPEN_FOR);
+    let (mut bytes, id) = (Vec::new(), id_of(&commit));
+    commit.encode(&mut bytes);
+    let at = bytes.windows(id.len()).position(|part| part == id.as_bytes()).unwrap();
+    bytes[at + id.len() - 1] = b'7';
+    let old = Epoch::decode(&mut &*bytes).unwrap();
+    assert_ne!(old, commit);
+    let error = sink(&broker.address(), &topic).commit(&old).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.message().contains("`KafkaSink::forgotten_are_committed`"), "{error}");
+    sink(&broker.address(), &topic).forgotten_are_committed().commit(&old).unwrap();
+    // Which is no word about one that is known.
+    sink(&broker.address(), &topic).forgotten_are_committed().commit(&commit).unwrap();
+    assert_eq!(broker.texts(&topic), texts(0..10));
 }
 
 fn late(broker: &mut Broker) {
@@ -175,7 +213,7 @@ fn late(broker: &mut Broker) {
     assert_eq!(broker.records(&topic).len(), 0);
 }
 
-/// The directory is away for a while.
+/// The directory is away for a while, and in the end for good.
 fn without_checkpoints(broker: &mut Broker) {
     let topic = broker.topic("open-failing", 2);
     let folder = tempfile::tempdir().unwrap();
@@ -194,6 +232,20 @@ fn without_checkpoints(broker: &mut Broker) {
     env.iter(slow).shuffle().write(sink(&broker.address(), &topic));
     env.run().unwrap();
     assert_eq!(broker.texts(&topic), texts(0..2_000));
+
+    let at = folder.path().join("others");
+    let env = environment(1, &at, Duration::from_millis(50));
+    let slow = (0..u64::MAX).inspect(move |n| {
+        if *n == 100 {
+            std::fs::rename(&at, at.with_extension("away")).unwrap();
+        }
+        thread::sleep(Duration::from_millis(1));
+    });
+    let topic = broker.topic("open-without", 1);
+    env.iter(slow).write(sink(&broker.address(), &topic));
+    let error = env.run().unwrap_err();
+    let what = "7 transactions of a task wait for a checkpoint that counts";
+    assert!(error.message().starts_with(what), "{error}");
 }
 
 /// A checkpoint that counts must not have what brokers have aborted.
@@ -211,7 +263,7 @@ fn expires(broker: &mut Broker) {
     let sink = sink(&broker.address(), &topic).open_transactions(Duration::from_secs(2));
     env.iter(slow).write(sink);
     let error = env.run().unwrap_err();
-    assert!(error.message().contains("when brokers abort it"), "{error}");
+    assert!(error.message().contains("the job ends before a checkpoint counts"), "{error}");
     // Those of the checkpoints that counted.
     let found = broker.texts(&topic);
     assert!(!found.is_empty() && found.len() <= 300, "{}", found.len());
@@ -237,10 +289,12 @@ fn refused(broker: &mut Broker) {
     assert!(message.contains("`transaction.timeout.ms` cannot be set"), "{message}");
     // More than brokers allow.
     let message = run(sink().open_transactions(Duration::from_secs(1_000_000)), true);
-    assert!(message.contains("max.transaction.timeout.ms"), "{message}");
+    assert!(message.contains("`transaction.max.timeout.ms`"), "{message}");
     let encode: Encode = |_, _| Ok(());
+    let message = run(sink().open_transactions(Duration::from_millis(10)), true);
+    assert!(message.contains("from one second to 24 days"), "{message}");
     let least =
         KafkaSink::at_least_once(broker.address(), &topic, encode).open_transactions(OPEN_FOR);
-    assert!(run(least, true).contains("exactly once"));
+    assert!(run(least, true).contains("`KafkaSink::exactly_once`"));
     assert_eq!(broker.records(&topic).len(), 0);
 }
