@@ -39,7 +39,7 @@ const STALE: Duration = Duration::from_secs(6 * 3600);
 /// Tasks in a row of which the coordinator knows nothing before there are no more.
 const UNKNOWN_TASKS: usize = 4;
 /// How long the mark of a transaction that another host has committed may take to be seen. It takes milliseconds.
-const SEEN: Duration = Duration::from_secs(5);
+const SEEN: Duration = Duration::from_secs(2);
 /// How long a transaction that is given up may take to be aborted.
 const ABORT: Duration = Duration::from_secs(5);
 

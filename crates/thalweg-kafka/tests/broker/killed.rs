@@ -253,17 +253,17 @@ fn killed_jobs(broker: &mut Broker, name: &str, delivery: &'static str) {
 }
 
 fn brokers(broker: &mut Broker) {
-    killed_brokers(broker, "brokers", "exactly once");
+    killed_brokers(broker, "brokers", "exactly once", kills(2));
 }
 
 fn open_brokers(broker: &mut Broker) {
-    killed_brokers(broker, "open-brokers", "open");
+    killed_brokers(broker, "open-brokers", "open", kills(1));
 }
 
-fn killed_brokers(broker: &mut Broker, name: &str, delivery: &'static str) {
+fn killed_brokers(broker: &mut Broker, name: &str, delivery: &'static str, kills: u64) {
     let mut pipeline = Pipeline::start(broker, name, delivery);
     let mut written = 0;
-    for kill in 0..kills(2).min(20) {
+    for kill in 0..kills.min(20) {
         append(broker, &pipeline.from, written, 5_000);
         written += 5_000;
         thread::sleep(Duration::from_millis(200 + 400 * (kill % 3)));
