@@ -146,8 +146,8 @@ where
     }
 
     /// Sends the records of a sink that writes [exactly once](Self::exactly_once) as they come, in a transaction for each task and
-    /// checkpoint that stays open until the checkpoint counts. That has 0.8 to 0.9 of the throughput of at least once, where the default
-    /// has 0.5 to 0.7 (measured on two cores that a broker had, too). Choose it if a job that dies is always running again within
+    /// checkpoint that stays open until the checkpoint counts. That has about the throughput of at least once, where the default
+    /// has 0.5 to 0.7 of it (measured on two cores that a broker had, too). Choose it if a job that dies is always running again within
     /// `timeout`; otherwise keep the default.
     ///
     /// `timeout` counts from the first record of a transaction, not from the death of a job: set the longest interval between
