@@ -220,8 +220,8 @@ fn resume(
     // Another host may have committed it meanwhile, and its task have begun with the transactional id.
     let refused = Instant::now();
     while of_mark == Found::Missing && refused.elapsed() < SEEN {
-        of_mark = found()?;
         thread::sleep(Duration::from_millis(50));
+        of_mark = found()?;
     }
     match (of_mark, refusal) {
         (Found::Written, _) => Ok(()),

@@ -243,11 +243,9 @@ where
 
     /// Settings of the clients of open transactions; those of a run before this one keep their own time.
     fn open_clients(&self) -> Result<Clients> {
+        let marks = self.options.over(&self.brokers, &USUAL[..1], &OPEN_MARKS)?;
         let Some(timeout) = self.open_for else {
-            return Ok(Clients {
-                marks: self.options.over(&self.brokers, &USUAL[..1], &OPEN_MARKS)?,
-                ..self.clients()?
-            });
+            return Ok(Clients { marks, ..self.clients()? });
         };
         // What librdkafka takes for a transaction.
         let millis = i32::try_from(timeout.as_millis()).ok().filter(|millis| *millis >= 1_000);
@@ -264,12 +262,9 @@ where
         let millis = millis.to_string();
         let fixed = [&FIXED[..], &[("transaction.timeout.ms", &*millis)]].concat();
         let usual = [&USUAL[..], &of_client].concat();
-        Ok(Clients {
-            prefix: self.prefix.clone(),
-            producer: self.options.over(&self.brokers, &usual, &fixed)?,
-            marks: self.options.over(&self.brokers, &USUAL[..1], &OPEN_MARKS)?,
-            watch: self.watch.clone(),
-        })
+        let producer = self.options.over(&self.brokers, &usual, &fixed)?;
+        let (prefix, watch) = (self.prefix.clone(), self.watch.clone());
+        Ok(Clients { prefix, producer, marks, watch })
     }
 
     /// The producer of records that are sent at once, and what brokers accept.

@@ -273,7 +273,7 @@ impl Way {
 
 /// The numbers of a task's transactions.
 enum Numbers {
-    /// They are being asked for, for these transactions.
+    /// The last one is looked for, of transactions with this name.
     Asked(String, Awaited<u64>),
     /// The name of the transactions, and the number of the last epoch that was prepared.
     Known(String, u64),

@@ -44,14 +44,12 @@ pub(crate) struct ProducerId {
 }
 
 /// What the coordinator knows of a transactional id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     /// The last producer that has begun with it.
     pub(crate) producer: ProducerId,
     /// Whether its transaction is neither committed nor aborted yet.
     pub(crate) is_open: bool,
-    /// Kafka's word for the state of the transaction.
-    pub(crate) state: String,
 }
 
 impl Coordinator {
@@ -98,7 +96,7 @@ impl Coordinator {
         }
         let is_open = !matches!(&*found.state, "Empty" | "CompleteCommit" | "CompleteAbort");
         let producer = ProducerId { id: found.id, epoch: found.epoch };
-        Ok(Described { producer, is_open, state: found.state })
+        Ok(Described { producer, is_open })
     }
 
     /// Connects to the coordinator of a transactional id.

@@ -166,7 +166,7 @@ fn the_coordinator_describes() {
         ("CompleteCommit", false),
         ("CompleteAbort", false),
     ] {
-        let expected = Described { producer: PRODUCER, is_open, state: state.to_owned() };
+        let expected = Described { producer: PRODUCER, is_open };
         assert_eq!(describe(0, state).unwrap(), Some(expected));
     }
     assert_eq!(describe(105, "").unwrap(), None);
