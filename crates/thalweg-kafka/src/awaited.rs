@@ -1,15 +1,30 @@
 //! Answers of brokers that a writer waits for without blocking.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use thalweg::connector::SinkWaker;
 use thalweg::{Error, ErrorKind, Result};
 
 /// What a thread of its own finds out. The task of a writer is waked when there is an answer.
-pub(crate) struct Awaited<T> {
-    is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Result<T>>,
+pub(crate) struct Awaited<T>(Arc<Answer<T>>);
+
+struct Answer<T> {
+    found: Mutex<Found<T>>,
+    is_there: Condvar,
+}
+
+enum Found<T> {
+    Nothing,
+    All(Result<T>),
+    /// It was taken.
+    Taken,
+}
+
+impl<T> Clone for Awaited<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
 }
 
 impl<T: Send + 'static> Awaited<T> {
@@ -17,27 +32,55 @@ impl<T: Send + 'static> Awaited<T> {
         waker: SinkWaker,
         find: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<Self> {
-        let is_over = Arc::<AtomicBool>::default();
-        let over = Arc::clone(&is_over);
+        let answer = Arc::new(Answer { found: Mutex::new(Found::Nothing), is_there: Condvar::new() });
+        let awaited = Self(Arc::clone(&answer));
         let find = move || {
-            // Dropped last.
-            let _answers = Answers { is_over: over, waker };
-            find()
+            let found = joined(catch_unwind(AssertUnwindSafe(find)));
+            *answer.found.lock().unwrap_or_else(PoisonError::into_inner) = Found::All(found);
+            answer.is_there.notify_all();
+            waker.wake();
         };
         let thread = thread::Builder::new().name("transactions".to_owned()).spawn(find);
-        let thread = thread
+        thread
             .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
-        Ok(Self { is_over, thread })
+        Ok(awaited)
+    }
+
+    fn found(&self) -> MutexGuard<'_, Found<T>> {
+        self.0.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there is an answer.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        !matches!(*self.found(), Found::Nothing)
     }
 
     /// The answer, for which this waits.
     pub(crate) fn wait(self) -> Result<T> {
-        joined(self.thread.join())
+        match std::mem::replace(&mut *self.over(), Found::Taken) {
+            Found::All(found) => found,
+            Found::Nothing | Found::Taken => {
+                Err(Error::new(ErrorKind::Internal, "an answer of brokers was taken before"))
+            }
+        }
+    }
+
+    /// Waits for the answer, and leaves it to [`wait`](Self::wait) unless it is an error.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut found = self.over();
+        match std::mem::replace(&mut *found, Found::Taken) {
+            Found::All(Err(error)) => Err(error),
+            other => {
+                *found = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn over(&self) -> MutexGuard<'_, Found<T>> {
+        let is_missing = |found: &mut Found<T>| matches!(found, Found::Nothing);
+        let waited = self.0.is_there.wait_while(self.found(), is_missing);
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -45,17 +88,4 @@ impl<T: Send + 'static> Awaited<T> {
 pub(crate) fn joined<T>(found: thread::Result<Result<T>>) -> Result<T> {
     let what = "a thread that begins with transactions has panicked";
     found.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, what)))
-}
-
-/// Says that there is an answer, also after a panic, and wakes the task.
-struct Answers {
-    is_over: Arc<AtomicBool>,
-    waker: SinkWaker,
-}
-
-impl Drop for Answers {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
-        self.waker.wake();
-    }
 }

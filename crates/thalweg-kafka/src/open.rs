@@ -468,6 +468,8 @@ pub(crate) struct OpenTransactions {
     factory: Factory,
     producers: Vec<Arc<TaskProducer>>,
     awaited: Option<Awaited<Made>>,
+    /// Whether the end of the job may wait for them.
+    are_waited_for: bool,
     /// The number of the last transaction, and the group, once they are known.
     marks: Option<(u64, Arc<ConsumerGroupMetadata>)>,
     /// The transaction that records are sent in.
@@ -492,6 +494,7 @@ impl OpenTransactions {
             factory,
             producers: Vec::new(),
             awaited: Some(awaited),
+            are_waited_for: false,
             marks: None,
             current: None,
             before: None,
@@ -514,6 +517,7 @@ impl OpenTransactions {
     /// Takes the answer, for which this waits.
     fn know(&mut self) -> Result<()> {
         if let Some(awaited) = self.awaited.take() {
+            self.are_waited_for = false;
             let Made { producers, marks } = awaited.wait()?;
             self.producers.extend(producers);
             if marks.is_some() {
@@ -622,17 +626,20 @@ impl OpenTransactions {
 
     /// Ends the transaction that records are sent in, if there is one. It waits to be committed.
     ///
-    /// This may wait for brokers: where a barrier follows at once behind the start, or records that should have waited.
+    /// This may wait for brokers where records should have waited that a barrier follows at once.
     pub(crate) fn prepare(&mut self) -> Result<Option<Prepared<Epoch>>> {
-        // The task may be at its end, and what was left open elsewhere is to be aborted.
-        while self.producers.len() < USUAL && self.awaited.is_some() {
-            self.know()?;
-        }
         self.look_at_ages()?;
         if !self.waiting.is_empty() {
             self.fill()?;
         }
-        let Some(Current { producer, sent }) = self.current.take() else { return Ok(None) };
+        // The task may be at its end, and what was left open elsewhere is to be aborted.
+        let others = self.awaited.clone().filter(|_| self.producers.len() < USUAL);
+        self.are_waited_for = others.is_some();
+        let end_of_others = move || others.map_or(Ok(()), |others| others.check());
+        let Some(Current { producer, sent }) = self.current.take() else {
+            let prepared = || Prepared::new(Epoch::nothing()).after(end_of_others);
+            return Ok(self.are_waited_for.then(prepared));
+        };
         let Some((last, group)) = &mut self.marks else {
             return Err(Error::new(ErrorKind::Internal, "a transaction before the first producer"));
         };
@@ -648,6 +655,7 @@ impl OpenTransactions {
         // All of it is with the brokers then, and only the commit is left.
         let flush = move || {
             sent.wait(producer.deliveries())?;
+            end_of_others()?;
             let marks = open.mark(number).offset(&topic);
             let doing = format!("complete transaction {number} of {}", producer.name);
             let id = &producer.transactional_id;
@@ -684,7 +692,9 @@ impl OpenTransactions {
 impl Drop for OpenTransactions {
     /// Readers of what is committed need not wait for what is given up.
     fn drop(&mut self) {
-        self.factory.is_gone.store(true, Ordering::Release);
+        if !self.are_waited_for {
+            self.factory.is_gone.store(true, Ordering::Release);
+        }
         if let Some(Current { producer, .. }) = self.current.take() {
             let abort = move || {
                 if let Err(cause) = producer.client.abort_transaction(ABORT) {

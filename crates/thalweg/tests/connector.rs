@@ -7,6 +7,8 @@ mod aligned;
 mod at_once;
 #[path = "connector/enough.rs"]
 mod enough;
+#[path = "connector/opening.rs"]
+mod opening;
 #[path = "connector/panics.rs"]
 mod panics;
 

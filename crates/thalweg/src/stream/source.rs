@@ -18,8 +18,8 @@ pub enum Produced {
     Nothing,
     /// There are none until this time.
     NothingUntil(Nanos),
-    /// There are none until another host has answered, which wakes the task. Unlike after `Nothing`, the input does not
-    /// count as idle: on one host there would be no such pause, and no record may be late because of it.
+    /// There are none until another host or a thread has answered, which wakes the task. Unlike after `Nothing`, the input does
+    /// not count as idle: on one host there would be no such pause, and no record may be late because of it.
     Pending,
     /// No records were pushed, but the following ones come from another partition, or a partition has changed. For sources
     /// whose [`Partitions`](crate::flow::Partitions) are timed.
@@ -47,6 +47,13 @@ pub trait Source: Send + 'static {
     #[doc(hidden)]
     fn stop(&mut self) -> bool {
         false
+    }
+
+    /// Whether it can save how far it has read: not before it knows where it has begun. Until then barriers wait, and the source
+    /// wakes its task when it does.
+    #[doc(hidden)]
+    fn may_save(&self) -> bool {
+        true
     }
 
     /// Saves how far it has read, if this event is a barrier or the end, and the job has checkpoints.
@@ -162,7 +169,10 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             Settled::Busy => return None,
             Settled::Stop(poll) => return Some(poll),
         }
-        if self.epoch < self.op.signals().epoch() {
+        let has_barrier = self.epoch < self.op.signals().epoch();
+        // A source that is not called any more will never know more.
+        let may_save = || self.stopped || self.exhausted || self.source.may_save();
+        if has_barrier && may_save() {
             // One by one, as in all other sources; otherwise barriers would not align.
             self.epoch = self.epoch.next();
             if is_planted(Fault::SavesLate) {
@@ -195,6 +205,12 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         match produced {
             Ok(Produced::Some) => {
                 self.head.pushed();
+                None
+            }
+            // For the barrier that has waited.
+            Ok(Produced::Nothing | Produced::NothingUntil(_) | Produced::Pending)
+                if has_barrier && self.source.may_save() =>
+            {
                 None
             }
             Ok(Produced::End) => {

@@ -130,6 +130,7 @@
 //! ```
 
 mod sink;
+mod opening;
 mod source;
 mod splits;
 

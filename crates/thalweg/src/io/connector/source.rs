@@ -49,8 +49,10 @@ pub trait SplitSource: Send + Sync + 'static {
         None
     }
 
-    /// Begins to read a split: at a position, or where the source begins by itself. May block for a moment, to ask where that is;
-    /// the task's other splits wait.
+    /// Begins to read a split: at a position, or where the source begins by itself. May block, to ask where that is: the splits
+    /// of a task are opened on a thread of their own, one after the other, and those that are open are read meanwhile. The first
+    /// checkpoint waits until it is known where each split begins that was there when the job was first started, so that a job
+    /// that goes on from it begins there, too.
     ///
     /// A split that [`is_new`](SplitContext::is_new) was not there when the job was first started. A source that begins at the
     /// end of its splits, as a log's reader may that wants only what is new, begins such a split at its beginning.

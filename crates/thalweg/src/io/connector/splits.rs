@@ -8,6 +8,7 @@
 //! task knows all positions that tasks have saved. Until a split is opened again, the first task goes on saving what was known
 //! of it. So there may be two entries of one split: the one of which more was read counts.
 
+use super::opening::{OpenSplit, Opening, Unopened, open_now, place};
 use super::source::{Output, ReadStatus, SplitContext, SplitReader, SplitSource, SplitWaker};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Nanos, nanos};
@@ -334,6 +335,8 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             is_timed: cx.partitions.is_timed(),
             state,
             before,
+            opening: Opening::new(),
+            opens_itself: cx.clock.is_simulated(),
             splits: Vec::new(),
             ended: Vec::new(),
             current: 0,
@@ -363,6 +366,9 @@ pub(super) struct SplitTask<S: SplitSource> {
     state: StateHandle,
     /// What the checkpoint has that the job began with.
     before: Before<S>,
+    opening: Opening<S>,
+    /// Whether no thread opens splits.
+    opens_itself: bool,
     splits: Vec<OpenSplit<S>>,
     /// Those that have been read to their end.
     ended: Vec<(S::Split, Option<S::Position>, u64)>,
@@ -381,17 +387,6 @@ pub(super) struct SplitTask<S: SplitSource> {
     /// Whether it has said that it has no split.
     is_without: bool,
     count: u64,
-}
-
-struct OpenSplit<S: SplitSource> {
-    number: u64,
-    split: S::Split,
-    reader: S::Reader,
-    waker: SplitWaker,
-    /// When the reader is to be called again in any case.
-    again: Option<Nanos>,
-    /// How often the reader was called, in this run of the job and before.
-    reads: u64,
 }
 
 impl<S: SplitSource> SplitTask<S> {
@@ -419,33 +414,41 @@ impl<S: SplitSource> SplitTask<S> {
             board.work.list()?;
         }
         let own = lock(&board.work.dealt).own.remove(&self.task);
-        for (number, split, is_new) in own.into_iter().flatten() {
-            self.open(number, split, is_new)?;
+        if let Some(own) = own {
+            self.open(own)?;
         }
         let waits = !board.work.is_known.load(Ordering::Acquire);
         Ok(waits.then_some(Produced::Pending))
     }
 
-    fn open(&mut self, number: u64, split: S::Split, is_new: bool) -> Result<()> {
-        let (from, reads) = match self.before.get(&split).cloned() {
-            Some((position, reads, true)) => {
-                self.ended.push((split, position, reads));
-                return Ok(());
+    /// Begins to open splits, but for those that have been read to their end.
+    fn open(&mut self, own: VecDeque<Numbered<S::Split>>) -> Result<()> {
+        let mut unopened = Vec::with_capacity(own.len());
+        for (number, split, is_new) in own {
+            let (from, reads) = match self.before.get(&split).cloned() {
+                Some((position, reads, true)) => {
+                    self.ended.push((split, position, reads));
+                    continue;
+                }
+                Some((position, reads, false)) => (position, reads),
+                None => (None, 0),
+            };
+            let ready = Arc::new(AtomicBool::new(true));
+            let waker = SplitWaker { ready, task: self.waker.downgrade() };
+            let context = SplitContext { waker, is_new, memory: self.memory.another() };
+            unopened.push(Unopened { number, split, from, reads, context });
+            self.is_without = false;
+            if self.is_timed {
+                // Before it is open: it holds event time back.
+                self.entered = Some(number);
+                self.events.push_back(PartitionEvent::Split(number as usize));
             }
-            Some((position, reads, false)) => (position, reads),
-            None => (None, 0),
-        };
-        let ready = Arc::new(AtomicBool::new(true));
-        let waker = SplitWaker { ready, task: self.waker.downgrade() };
-        let memory = self.memory.another();
-        let context = SplitContext { waker: waker.clone(), is_new, memory };
-        let opened = self.source.open(&split, from, &context);
-        let reader = opened.map_err(|error| place(error, &split))?;
-        self.splits.push(OpenSplit { number, split, reader, waker, again: None, reads });
-        self.is_without = false;
-        if self.is_timed {
-            self.entered = Some(number);
-            self.events.push_back(PartitionEvent::Split(number as usize));
+        }
+        if self.opens_itself {
+            self.splits.extend(open_now(&*self.source, unopened)?);
+        } else if !unopened.is_empty() {
+            let task = self.waker.downgrade();
+            self.opening.begin(&self.source, unopened, &self.op, task)?;
         }
         Ok(())
     }
@@ -512,7 +515,8 @@ impl<S: SplitSource> SplitTask<S> {
         };
         let positions: Vec<_> = ended.filter_map(known).collect();
         // Where others have closed it, what was read may not count.
-        if !self.splits.is_empty() || positions.is_empty() {
+        let is_all = self.splits.is_empty() && self.opening.is_empty();
+        if !is_all || positions.is_empty() {
             return;
         }
         let (source, operator) = (Arc::clone(&self.source), self.op.name());
@@ -529,7 +533,10 @@ impl<S: SplitSource> SplitTask<S> {
 
     /// What there is to do while no split is ready.
     fn rest(&mut self, now: Nanos) -> Produced {
-        if self.splits.is_empty() {
+        if self.splits.is_empty() && self.ended.is_empty() && !self.opening.is_empty() {
+            return Produced::Pending;
+        }
+        if self.splits.is_empty() && self.opening.is_empty() {
             if self.every.is_none() {
                 return Produced::End;
             }
@@ -544,14 +551,6 @@ impl<S: SplitSource> SplitTask<S> {
     }
 }
 
-/// An error of a split.
-fn place(error: Error, split: &impl ToString) -> Error {
-    match error.place() {
-        Some(_) => error,
-        None => error.at(Place::Split(split.to_string(), None)),
-    }
-}
-
 impl<S: SplitSource> Source for SplitTask<S> {
     type Item = S::Item;
     type Time = ();
@@ -561,6 +560,11 @@ impl<S: SplitSource> Source for SplitTask<S> {
             && let Some(waits) = self.take_new(now)?
         {
             return Ok(waits);
+        }
+        while !self.opening.is_empty()
+            && let Some(opened) = self.opening.next()?
+        {
+            self.splits.push(opened);
         }
         // Each split once: a reader may always wake itself and have nothing.
         for _ in 0..=self.splits.len() {
@@ -581,6 +585,11 @@ impl<S: SplitSource> Source for SplitTask<S> {
             }
         }
         Ok(Produced::Some)
+    }
+
+    fn may_save(&self) -> bool {
+        let is_known = self.seen.is_some() && self.board.work.is_known.load(Ordering::Acquire);
+        is_known && !self.opening.is_undecided()
     }
 
     fn save(&mut self, event: Event) {
