@@ -2,17 +2,21 @@
 
 use crate::process::{Totals, cargo, program, root, run, run_tests};
 use crate::test::{FEATURES, compilers};
-use crate::{metadata, setup};
+use crate::{metadata, profile, setup};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
 /// Runs the tests.
 pub(crate) fn check(totals: &mut Totals) -> Result<()> {
-    run_programs(&["broker", "profile"], totals)
+    run_programs(&["broker", "profile"], Some(profile::flink()?), totals)
 }
 
-/// Runs test programs that start a broker.
-pub(crate) fn run_programs(names: &[&str], totals: &mut Totals) -> Result<()> {
+/// Runs test programs that start a broker, and pipelines on Flink if they have its jars.
+pub(crate) fn run_programs(
+    names: &[&str],
+    flink: Option<PathBuf>,
+    totals: &mut Totals,
+) -> Result<()> {
     compilers()?;
     // It ends the broker with the test.
     setup::debian("setpriv", "util-linux")?;
@@ -21,7 +25,9 @@ pub(crate) fn run_programs(names: &[&str], totals: &mut Totals) -> Result<()> {
     // With the features of the workspace's other tests, so that nothing is compiled again.
     let mut tests = cargo(["test", "--workspace", FEATURES]);
     names.iter().for_each(|name| _ = tests.args(["--test", name]));
-    run_tests(tests.env("THALWEG_KAFKA_JARS", jars), totals)
+    tests.env("THALWEG_KAFKA_JARS", jars);
+    flink.map(|jars| tests.env("THALWEG_FLINK_JARS", jars));
+    run_tests(&mut tests, totals)
 }
 
 /// The folder with the broker's jars, which are got unless they are there.

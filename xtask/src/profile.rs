@@ -52,7 +52,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<Option<Unable>> {
     if let Some(unable) = unable()? {
         return Ok(Some(unable));
     }
-    kafka::run_programs(&["networks"], totals)?;
+    kafka::run_programs(&["networks"], None, totals)?;
     Ok(None)
 }
 
@@ -93,7 +93,7 @@ fn needs_links(arguments: &[String]) -> bool {
 }
 
 /// Builds the pipelines on Flink; returns the folder with all jars. Maven fetches what their project pins, once.
-fn flink() -> Result<PathBuf> {
+pub(crate) fn flink() -> Result<PathBuf> {
     setup::debian("javac", "default-jdk-headless")?;
     setup::debian("mvn", "maven")?;
     let target = metadata::read()?.target.join("pipeline-flink");

@@ -32,7 +32,8 @@ impl<T: Send + 'static> Awaited<T> {
         waker: SinkWaker,
         find: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<Self> {
-        let answer = Arc::new(Answer { found: Mutex::new(Found::Nothing), is_there: Condvar::new() });
+        let answer =
+            Arc::new(Answer { found: Mutex::new(Found::Nothing), is_there: Condvar::new() });
         let awaited = Self(Arc::clone(&answer));
         let find = move || {
             let found = joined(catch_unwind(AssertUnwindSafe(find)));

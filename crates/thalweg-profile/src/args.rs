@@ -3,6 +3,7 @@
 use crate::figures::SIZES;
 use crate::flink::FlinkPipeline;
 use crate::record::LEAST;
+use crate::spans::Percentile;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -129,7 +130,7 @@ pub(crate) struct Common {
     #[arg(long = "client-option", value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) client_options: Vec<(String, String)>,
 
-    /// The same for what makes the records alone, such as `linger.ms=0`
+    /// The same for what makes the records alone, such as `linger.ms=5`: 0 unless it is set
     #[arg(long = "producer-option", value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) producer_options: Vec<(String, String)>,
 
@@ -148,6 +149,14 @@ pub(crate) struct Common {
     /// When the engine's exchanges send what they collect: adaptive, adaptive:1024, fixed:1024, timed:1024:2ms or single
     #[arg(long, value_name = "MODE")]
     pub(crate) batch: Option<BatchMode>,
+
+    /// Show the percentiles of each second too, and not only of all of them
+    #[arg(long)]
+    pub(crate) each_second: bool,
+
+    /// Which percentiles the plot has: 50, 90, 95, 98, 99 and 99.9, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["50", "98"], hide_possible_values = true, value_name = "LIST")]
+    pub(crate) percentiles: Vec<Percentile>,
 
     /// Write all that was measured
     #[arg(long, value_name = "FILE")]
@@ -241,7 +250,8 @@ pub(crate) struct RunArgs {
 #[derive(clap::Args)]
 pub(crate) struct FigureArgs {
     /// 3: the whole latency of rebalance over rates. 4: the same over sizes of records. 5: reading over sizes. 6: processing of
-    /// wordcount over sizes. 7: processing of rebalance over sizes
+    /// wordcount over sizes. 7: processing of rebalance over sizes. What a plain consumer has of the whole is reading, and it
+    /// has no processing
     #[arg(value_parser = clap::value_parser!(u8).range(3..=7))]
     pub(crate) number: u8,
 
@@ -407,7 +417,7 @@ fn size(text: &str) -> std::result::Result<usize, String> {
 fn option(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("expected NAME=VALUE, as in linger.ms=0".to_owned()),
+        _ => Err("expected NAME=VALUE, as in linger.ms=5".to_owned()),
     }
 }
 
@@ -421,7 +431,7 @@ mod tests {
         assert_eq!(["1", "20k", "1.5M"].map(|text| rate(text).unwrap()), [1.0, 2e4, 1.5e6]);
         let millis = ["1ms", "2.5s", "2min"].map(|text| span(text).unwrap().as_millis());
         assert_eq!(millis, [1, 2_500, 120_000]);
-        assert_eq!((size("56"), size("900000")), (Ok(56), Ok(900_000)));
+        assert_eq!((size("64"), size("900000")), (Ok(64), Ok(900_000)));
         assert_eq!(option("a.b=c=d"), Ok(("a.b".to_owned(), "c=d".to_owned())));
         for wrong in ["", "0", "-1", "1G", "k", "nan", "inf"] {
             assert!(rate(wrong).is_err(), "{wrong}");
@@ -429,7 +439,7 @@ mod tests {
         for wrong in ["", "1", "0s", "1h", "-1s", "nans", "infs", "s"] {
             assert!(span(wrong).is_err(), "{wrong}");
         }
-        assert!(size("55").is_err() && size("900001").is_err());
+        assert!(size("63").is_err() && size("900001").is_err());
         assert!(share("0").is_err() && share("nan").is_err() && share("0.1").is_ok());
         assert!(option("linger.ms").is_err() && option("=1").is_err());
     }

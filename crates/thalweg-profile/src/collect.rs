@@ -59,6 +59,7 @@ pub(crate) struct PartSpans {
     pub(crate) reading: Spans,
     pub(crate) to_log: Spans,
     pub(crate) from_log: Spans,
+    pub(crate) decoding: Spans,
     pub(crate) processing: Spans,
     pub(crate) writing: Spans,
 }
@@ -78,6 +79,7 @@ impl PartSpans {
             reading: spans(),
             to_log: spans(),
             from_log: spans(),
+            decoding: spans(),
             processing: spans(),
             writing: spans(),
         }
@@ -87,6 +89,7 @@ impl PartSpans {
         self.whole.add(spans.whole);
         if !is_window {
             self.reading.add(spans.reading);
+            self.decoding.add(spans.decoding);
         }
         if let Some((to, from)) = spans.log {
             self.to_log.add(to);
@@ -280,8 +283,10 @@ impl ResultConsumer {
             let end = now();
             let payload = message.payload().unwrap_or_default();
             let read = match self.expected {
-                Expected::Read => TracedRecord::arriving(payload, message.timestamp().to_millis())
-                    .map(|traced| (traced, RecordSpans::of_reading(traced))),
+                Expected::Read => {
+                    TracedRecord::arriving(payload, end, message.timestamp().to_millis())
+                        .map(|traced| (traced, RecordSpans::of_reading(traced)))
+                }
                 _ => OutputRecord::read(payload)
                     .map(|output| (output.traced, RecordSpans::of(output, end))),
             };
@@ -337,7 +342,15 @@ mod tests {
 
     fn traced(schedule: &Schedule, number: u64) -> TracedRecord {
         let due = schedule.due(number);
-        TracedRecord { due, logged: 0, arrived: due + 1_000, number, key: 0, count: 1 }
+        TracedRecord {
+            due,
+            logged: 0,
+            fetched: due,
+            arrived: due + 1_000,
+            number,
+            key: 0,
+            count: 1,
+        }
     }
 
     fn take(all: &mut Collecting, traced: TracedRecord) -> Result<()> {

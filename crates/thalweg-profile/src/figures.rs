@@ -79,8 +79,8 @@ pub(crate) fn command(args: &FigureArgs) -> Result<()> {
     let Some(recipe) = Recipe::of(args.number) else {
         return Err(Error::new(ErrorKind::Config, "there is no such figure"));
     };
-    if recipe.of != Of::Reading && common.engines.contains(&Engine::Consumer) {
-        let what = "a plain consumer reads and does nothing else: it is part of figure 5 alone";
+    if recipe.of == Of::Processing && common.engines.contains(&Engine::Consumer) {
+        let what = "a plain consumer reads and does nothing else: it is no part of figures 6 and 7";
         return Err(Error::new(ErrorKind::Config, what));
     }
     let points = recipe.points(args.scale);
@@ -107,6 +107,9 @@ pub(crate) fn command(args: &FigureArgs) -> Result<()> {
             let progress = Progress::new(&point, common);
             let measured = measure(&point, common, &cluster, &progress)?;
             progress.say(&row(recipe, &measured))?;
+            if common.each_second {
+                progress.say(&measured.table_of_seconds())?;
+            }
             report.add(measured, common)?;
         }
     }

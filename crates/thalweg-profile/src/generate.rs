@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
 };
-use rdkafka::statistics::Statistics;
+use rdkafka::statistics::{Statistics, Window};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,17 +55,57 @@ pub(crate) struct Generation {
     pub(crate) behind: Summary,
     /// From there until the broker has acknowledged it.
     pub(crate) acknowledged: Option<Summary>,
-    /// How long records wait in the client for others to be sent with, as librdkafka says of each second: mean and greatest 99th
-    /// percentile, in milliseconds.
-    pub(crate) linger: Option<[f64; 2]>,
+    /// How long records wait in the client for others to be sent with, as it says itself.
+    pub(crate) linger: Option<ClientSpans>,
     /// From a request to its answer, likewise.
-    pub(crate) answer: Option<[f64; 2]>,
+    pub(crate) answer: Option<ClientSpans>,
+}
+
+/// What a client of librdkafka says of spans, in milliseconds: it does so each second, and these are means over all of them, but for
+/// the greatest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct ClientSpans {
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+/// The same while it is added up: sums of microseconds, each for as many spans as there were in its second.
+#[derive(Clone, Copy, Default)]
+struct ClientSums {
+    count: f64,
+    sums: [f64; 5],
+    max: i64,
+}
+
+impl ClientSums {
+    fn add(&mut self, window: &Window) {
+        let count = window.cnt as f64;
+        self.count += count;
+        let numbers = [window.avg, window.p50, window.p90, window.p95, window.p99];
+        for (sum, number) in self.sums.iter_mut().zip(numbers) {
+            *sum += number as f64 * count;
+        }
+        self.max = self.max.max(window.max);
+    }
+
+    fn spans(&self) -> Option<ClientSpans> {
+        let [mean, p50, p90, p95, p99] = self.sums.map(|sum| sum / self.count / 1e3);
+        let max = self.max as f64 / 1e3;
+        (self.count > 0.0).then_some(ClientSpans { mean, p50, p90, p95, p99, max })
+    }
 }
 
 /// While nothing is due, it is looked again after so long.
 const PAUSE: Duration = Duration::from_micros(100);
 /// So many records are made at most before it is looked whether all is well.
 const AT_ONCE: u64 = 4096;
+/// How long records wait in the client for others, in milliseconds: not at all, as was the default of Kafka's own clients when the study
+/// was made. What is due meanwhile is sent together all the same, since only so many requests are on their way at once.
+const LINGER: &str = "0";
 /// How far apart probes are.
 const APART: Duration = Duration::from_millis(20);
 /// Records cannot be made at this rate where one is so much later than it is due.
@@ -108,8 +148,8 @@ struct Watcher(Arc<Watched>);
 #[derive(Default)]
 struct Watched {
     acknowledged: Mutex<Spans>,
-    /// Count, sum of means and greatest 99th percentile of the client's own figures, of lingering and of answers.
-    client: Mutex<[(u64, f64, f64); 2]>,
+    /// What the client says of lingering and of answers.
+    client: Mutex<[ClientSums; 2]>,
     fault: Mutex<Option<KafkaError>>,
 }
 
@@ -123,10 +163,7 @@ impl ClientContext for Watcher {
         for broker in statistics.brokers.values() {
             for (at, window) in [&broker.int_latency, &broker.rtt].into_iter().enumerate() {
                 if let Some(window) = window.as_ref().filter(|window| window.cnt > 0) {
-                    let (count, sum, most) = &mut client[at];
-                    *count += window.cnt as u64;
-                    *sum += window.avg as f64 * window.cnt as f64;
-                    *most = most.max(window.p99 as f64);
+                    client[at].add(window);
                 }
             }
         }
@@ -158,6 +195,9 @@ impl Generator {
         config.set("statistics.interval.ms", "1000");
         // No record twice, and none before another, when one is sent again.
         config.set("enable.idempotence", "true");
+        if config.get("linger.ms").is_none() {
+            config.set("linger.ms", LINGER);
+        }
         let made = config.create_with_context(Watcher::default());
         let producer = made.map_err(|cause| failed("make a producer", cause))?;
         let record = vec![b'x'; load.size];
@@ -241,8 +281,7 @@ impl Generator {
         self.flush()?;
         let watched = &self.producer.context().0;
         let acknowledged = locked(&watched.acknowledged).summary();
-        let [linger, answer] = locked(&watched.client)
-            .map(|(count, sum, most)| (count > 0).then(|| [sum / count as f64 / 1e3, most / 1e3]));
+        let [linger, answer] = locked(&watched.client).map(|sums| sums.spans());
         let behind = behind.summary().unwrap_or_default();
         Ok(Generation { behind, acknowledged, linger, answer })
     }

@@ -2,7 +2,7 @@
 
 use crate::args::{Common, Workload};
 use crate::broker::Topics;
-use crate::record::{InputRecord, RESULT, TracedRecord};
+use crate::record::{InputRecord, RESULT, TracedRecord, now};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
@@ -59,16 +59,21 @@ pub(crate) fn start(
 
 /// A record with all of its bytes.
 fn whole(message: MessageRef<'_>) -> Result<(TracedRecord, Vec<u8>)> {
-    let traced = traced(message)?;
-    Ok((traced, message.payload().unwrap_or_default().to_vec()))
+    let fetched = now();
+    let bytes = message.payload().unwrap_or_default().to_vec();
+    Ok((arriving(message, fetched)?, bytes))
 }
 
 /// A record without them.
 fn traced(message: MessageRef<'_>) -> Result<TracedRecord> {
+    arriving(message, now())
+}
+
+fn arriving(message: MessageRef<'_>, fetched: u64) -> Result<TracedRecord> {
     let logged = message.timestamp().map(|at| at.as_micros() / 1_000);
-    TracedRecord::arriving(message.payload().unwrap_or_default(), logged).ok_or_else(|| {
-        message.error("shorter than what the profile makes", "is the topic used by others?")
-    })
+    TracedRecord::arriving(message.payload().unwrap_or_default(), fetched, logged).ok_or_else(
+        || message.error("shorter than what the profile makes", "is the topic used by others?"),
+    )
 }
 
 /// When a record was due.

@@ -2,7 +2,7 @@
 
 use crate::figures::Recipe;
 use crate::report::{Measured, Report};
-use crate::spans::Summary;
+use crate::spans::{Percentile, Summary};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::fmt::Display;
@@ -47,7 +47,7 @@ pub(crate) fn draw(report: &Report) -> Result<String> {
     let charts = match report.figure.and_then(Recipe::of) {
         Some(recipe) => vec![figure(recipe, report)],
         None if report.compares_networks => networks(report),
-        None => report.runs.iter().map(seconds).collect(),
+        None => report.runs.iter().map(|run| seconds(run, &report.percentiles)).collect(),
     };
     let mut text = String::new();
     {
@@ -63,18 +63,23 @@ fn failed(cause: impl Display) -> Error {
     Error::new(ErrorKind::Internal, format!("the plot cannot be drawn: {cause}"))
 }
 
-/// The 50th and the 98th percentile, which the study has.
-fn pair(name: &str, colour: RGBColor, points: &[(f64, Option<Summary>, bool)]) -> [Line; 2] {
-    let line = |what: &str, width, of: fn(&Summary) -> f64| Line {
-        name: format!("{name}, {what}"),
+/// A line for each percentile that is drawn.
+fn lines_of(
+    name: &str,
+    colour: RGBColor,
+    points: &[(f64, Option<Summary>, bool)],
+    percentiles: &[Percentile],
+) -> Vec<Line> {
+    let line = |(at, percentile): (usize, &Percentile)| Line {
+        name: format!("{name}, {}", percentile.name()),
         colour,
-        width,
+        width: 1 + at as u32,
         points: points
             .iter()
-            .filter_map(|(x, y, kept)| Some((*x, of(y.as_ref()?), *kept)))
+            .filter_map(|(x, y, kept)| Some((*x, y.as_ref()?.at(*percentile), *kept)))
             .collect(),
     };
-    [line("p98", 2, |all| all.p98), line("p50", 1, |all| all.p50)]
+    percentiles.iter().enumerate().rev().map(line).collect()
 }
 
 fn figure(recipe: Recipe, report: &Report) -> Chart {
@@ -88,7 +93,7 @@ fn figure(recipe: Recipe, report: &Report) -> Chart {
         let runs = report.runs.iter().filter(|run| run.engine == *engine);
         let x = |run: &Measured| if recipe.is_over_rates { run.rate } else { run.size as f64 };
         let points: Vec<_> = runs.map(|run| (x(run), recipe.part(run), run.kept_up)).collect();
-        pair(engine, *colour, &points)
+        lines_of(engine, *colour, &points, &report.percentiles)
     });
     let first = report.runs.first();
     let (x, what) = match recipe.is_over_rates {
@@ -120,7 +125,7 @@ fn networks(report: &Report) -> Vec<Chart> {
         let lines = coloured().flat_map(|(named, colour)| {
             let points: Vec<_> =
                 runs(named).map(|run| (run.size as f64, part(run), run.kept_up)).collect();
-            pair(named, *colour, &points)
+            lines_of(named, *colour, &points, &report.percentiles)
         });
         let title = format!("{what}, over a narrow and a wide link");
         Chart { title, x: "bytes of a record", is_log: true, lines: lines.collect() }
@@ -145,15 +150,16 @@ fn networks(report: &Report) -> Vec<Chart> {
     ]
 }
 
-fn seconds(run: &Measured) -> Chart {
+fn seconds(run: &Measured, percentiles: &[Percentile]) -> Chart {
     let parts = |at: usize| {
         let seconds = run.seconds.iter().enumerate();
         seconds.map(move |(second, parts)| (second as f64, parts.main()[at].1, run.kept_up))
     };
     let names = run.all.main();
     let lines = names.iter().zip(COLOURS).enumerate().filter(|(_, ((_, all), _))| all.is_some());
-    let lines = lines
-        .flat_map(|(at, ((name, _), colour))| pair(name, colour, &parts(at).collect::<Vec<_>>()));
+    let lines = lines.flat_map(|(at, ((name, _), colour))| {
+        lines_of(name, colour, &parts(at).collect::<Vec<_>>(), percentiles)
+    });
     let title = format!(
         "{} on {}, {:.0} records/s of {} bytes",
         run.workload, run.engine, run.rate, run.size

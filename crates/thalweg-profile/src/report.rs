@@ -2,10 +2,10 @@
 
 use crate::args::{Common, Workload};
 use crate::collect::{Collected, PartSpans};
-use crate::generate::Generation;
+use crate::generate::{ClientSpans, Generation};
 use crate::plot;
 use crate::run::Point;
-use crate::spans::Summary;
+use crate::spans::{Percentile, Summary};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::fs;
@@ -30,6 +30,9 @@ pub(crate) struct Report {
     pub(crate) partitions: i32,
     pub(crate) keys: u64,
     pub(crate) cores: usize,
+    /// Those that are drawn.
+    #[serde(skip)]
+    pub(crate) percentiles: Vec<Percentile>,
     /// Options of clients: of all, of what makes the records, of the source and of the sink.
     pub(crate) options: [Vec<(String, String)>; 4],
     pub(crate) runs: Vec<Measured>,
@@ -63,6 +66,7 @@ pub(crate) struct PartSummaries {
     pub(crate) reading: Option<Summary>,
     pub(crate) to_log: Option<Summary>,
     pub(crate) from_log: Option<Summary>,
+    pub(crate) decoding: Option<Summary>,
     pub(crate) processing: Option<Summary>,
     pub(crate) writing: Option<Summary>,
 }
@@ -74,6 +78,7 @@ impl PartSummaries {
             reading: spans.reading.summary(),
             to_log: spans.to_log.summary(),
             from_log: spans.from_log.summary(),
+            decoding: spans.decoding.summary(),
             processing: spans.processing.summary(),
             writing: spans.writing.summary(),
         }
@@ -134,27 +139,39 @@ impl Measured {
         row("reading", self.all.reading);
         row("  to the log", self.all.to_log);
         row("  from the log", self.all.from_log);
+        row("  decoding", self.all.decoding);
         row("processing", self.all.processing);
         row("writing", self.all.writing);
         row("whole", self.all.whole);
-        row("acknowledged", self.generation.acknowledged);
         row("behind", Some(self.generation.behind));
-        for (what, numbers) in [
-            ("records wait in the client of what makes them", self.generation.linger),
-            ("the broker answers it", self.generation.answer),
-        ] {
-            if let Some([mean, most]) = numbers {
-                let (mean, most) = (millis(mean), millis(most));
-                text += &format!(
-                    "{what}: {mean} (mean), 99th percentile of a second at most {most}
-"
-                );
-            }
+        row("acknowledged", self.generation.acknowledged);
+        for (name, spans) in
+            [("  linger", self.generation.linger), ("  broker", self.generation.answer)]
+        {
+            let Some(ClientSpans { mean, p50, p90, p95, p99, max }) = spans else { continue };
+            text += &format!("{name:<14}");
+            let [mean, p50, p90, p95, p99, max] = [mean, p50, p90, p95, p99, max].map(millis);
+            let unknown = || "-".to_owned();
+            cells(&mut text, [p50, p90, p95, unknown(), p99, unknown(), max, mean]);
         }
         if !self.kept_up {
             text += "the pipeline did not keep up: what it has is a queue that grows\n";
         }
         text
+    }
+
+    /// A table of the main parts of each second.
+    pub(crate) fn table_of_seconds(&self) -> String {
+        let mut text = format!("{:>6}  {:<10}", "second", "ms");
+        Summary::SHOWN.iter().for_each(|name| text += &format!("{name:>10}"));
+        for (second, parts) in self.seconds.iter().enumerate() {
+            for (name, part) in parts.main() {
+                let Some(part) = part else { continue };
+                text += &format!("\n{:>6}  {name:<10}", second + 1);
+                part.shown().map(millis).iter().for_each(|number| text += &format!("{number:>10}"));
+            }
+        }
+        text + "\n"
     }
 }
 
@@ -176,6 +193,7 @@ impl Report {
             partitions: common.partitions,
             keys: common.keys,
             cores: common.config().cores.get(),
+            percentiles: common.percentiles.clone(),
             options: [
                 &common.client_options,
                 &common.producer_options,
@@ -280,8 +298,12 @@ impl Progress {
     }
 
     /// Prints what was measured.
-    pub(crate) fn table(&self, measured: &Measured) -> Result<()> {
-        self.say(&format!("{}\n{}", self.title, measured.table()))
+    pub(crate) fn table(&self, measured: &Measured, common: &Common) -> Result<()> {
+        let mut text = format!("{}\n{}", self.title, measured.table());
+        if common.each_second {
+            text += &measured.table_of_seconds();
+        }
+        self.say(&text)
     }
 
     /// Nothing but a way to print.
@@ -323,13 +345,14 @@ pub(crate) mod tests {
             reading: summary,
             to_log: summary,
             from_log: summary,
+            decoding: summary,
             processing: rest,
             writing: rest,
         };
         let generation = Generation {
             behind: summary.unwrap_or_default(),
             acknowledged: None,
-            linger: Some([0.5, 1.5]),
+            linger: Some(ClientSpans { p50: 0.5, max: 1.5, ..ClientSpans::default() }),
             answer: None,
         };
         Measured {
@@ -358,6 +381,7 @@ pub(crate) mod tests {
             partitions: 4,
             keys: 10,
             cores: 2,
+            percentiles: vec![Percentile::P50, Percentile::P98],
             options: Default::default(),
             runs,
         }
@@ -366,11 +390,11 @@ pub(crate) mod tests {
     #[test]
     fn the_table_has_the_parts_that_there_are() {
         let text = measured(Engine::Thalweg, 1e4, 50, true).table();
-        let names = ["reading", "  to the log", "  from the log", "processing", "writing", "whole"];
-        for name in names {
+        let parts = ["reading", "processing", "writing", "whole", "acknowledged"];
+        let of_parts = ["  to the log", "  from the log", "  decoding", "  linger"];
+        for name in parts.iter().take(4).chain(&of_parts) {
             assert!(text.contains(&format!("\n{name}")), "{name}: {text}");
         }
-        assert!(text.contains("99th percentile of a second at most 1.500"), "{text}");
         assert!(!text.contains("keep up") && !text.contains("answers"), "{text}");
         let text = measured(Engine::Consumer, 1e4, 50, false).table();
         assert!(!text.contains("processing") && text.contains("did not keep up"), "{text}");

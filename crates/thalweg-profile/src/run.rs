@@ -107,7 +107,7 @@ pub(crate) fn command(args: &RunArgs) -> Result<()> {
         }
         let progress = Progress::new(&point, common);
         let measured = measure(&point, common, &cluster, &progress)?;
-        progress.table(&measured)?;
+        progress.table(&measured, common)?;
         report.add(measured, common)?;
     }
     Ok(())

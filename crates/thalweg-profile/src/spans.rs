@@ -1,5 +1,6 @@
 //! Many spans of time, and what is said of them.
 
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -22,6 +23,29 @@ pub(crate) struct Summary {
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) max: f64,
+}
+
+/// A percentile that is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Percentile {
+    #[value(name = "50")]
+    P50,
+    #[value(name = "90")]
+    P90,
+    #[value(name = "95")]
+    P95,
+    #[value(name = "98")]
+    P98,
+    #[value(name = "99")]
+    P99,
+    #[value(name = "99.9")]
+    P999,
+}
+
+impl Percentile {
+    pub(crate) fn name(self) -> &'static str {
+        Summary::SHOWN[self as usize]
+    }
 }
 
 impl Default for Spans {
@@ -69,6 +93,11 @@ impl Summary {
         [(50.0, p50), (90.0, p90), (95.0, p95), (98.0, p98), (99.0, p99), (99.9, p999)]
     }
 
+    /// One of them.
+    pub(crate) fn at(&self, percentile: Percentile) -> f64 {
+        self.percentiles()[percentile as usize].1
+    }
+
     pub(crate) fn shown(&self) -> [f64; 8] {
         [self.p50, self.p90, self.p95, self.p98, self.p99, self.p999, self.max, self.mean]
     }
@@ -91,6 +120,9 @@ mod tests {
             assert!((found - expected).abs() < 0.01 * expected, "{name}: {found} {expected}");
         }
         assert_eq!(all.count, 1_000);
+        let named = Percentile::value_variants().iter().map(|at| (at.name(), all.at(*at)));
+        let shown = Summary::SHOWN.into_iter().zip(all.shown());
+        assert!(named.eq(shown.take(6)));
         spans.add(u64::MAX);
         assert!(spans.summary().unwrap().max >= 3.6e6);
     }

@@ -2,7 +2,7 @@
 //! cannot be measured is said.
 //!
 //! `THALWEG_KAFKA_JARS` names the folder with the broker's jars. Without it there is nothing to test; `cargo xtask test --step
-//! kafka` gets them, and sets it.
+//! kafka` gets them, and sets it. So it does with `THALWEG_FLINK_JARS`, without which Flink is left out.
 
 #[path = "../../thalweg-kafka/tests/broker/broker.rs"]
 #[allow(dead_code)]
@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 /// A test, with a broker and the folder of its jars. It panics when it fails.
 type Test = (&'static str, fn(&Broker, &Path));
 
-const TESTS: [Test; 6] = [
+const TESTS: [Test; 7] = [
     ("every_workload_is_taken_apart", every_workload_is_taken_apart),
     ("a_plain_consumer_only_reads", a_plain_consumer_only_reads),
+    ("flink_does_the_same_work", flink_does_the_same_work),
     ("a_figure_has_a_row_for_each_point", a_figure_has_a_row_for_each_point),
     ("what_cannot_be_measured_is_said", what_cannot_be_measured_is_said),
     ("an_interrupted_profile_removes_its_topics", an_interrupted_profile_removes_its_topics),
@@ -65,14 +66,14 @@ fn every_workload_is_taken_apart(broker: &Broker, _: &Path) {
     {
         let (text, json, plot) = measured(&format!(
             "run --brokers {brokers} --workload {workload} --rate 2k --time 2s --warm-up 1s \
-             --window 200ms --keys 20 --cores 2 --partitions {partitions}"
+             --window 200ms --keys 20 --cores 2 --partitions {partitions} --each-second --percentiles 90,99.9"
         ));
         let run = &json["runs"][0];
         let all = &run["all"];
         let is_window = workload == "fixwindow";
         // A window's result is not read: it is due when the window ends.
         let (parts, missing): (Vec<_>, Vec<_>) =
-            ["reading", "to_log", "from_log", "processing", "writing", "whole"]
+            ["reading", "to_log", "from_log", "decoding", "processing", "writing", "whole"]
                 .into_iter()
                 .partition(|part| !is_window || ["processing", "writing", "whole"].contains(part));
         assert!(missing.iter().all(|part| all[part] == Value::Null), "{workload}: {all}");
@@ -83,22 +84,30 @@ fn every_workload_is_taken_apart(broker: &Broker, _: &Path) {
         assert!(counts.iter().all(|count| *count == counts[0]), "{workload}: {counts:?}");
         let mean = |part: &str| all[part]["mean"].as_f64().unwrap_or_default();
         let sums = [
-            mean("reading") - mean("to_log") - mean("from_log"),
+            mean("reading") - mean("to_log") - mean("from_log") - mean("decoding"),
             mean("whole") - mean("reading") - mean("processing") - mean("writing"),
         ];
         let close = 0.01 + 0.01 * mean("whole");
         assert!(sums.iter().all(|sum| sum.abs() < close), "{workload}: {all}");
-        assert!(run["seconds"].as_array().is_some_and(|seconds| seconds.len() >= 2), "{run}");
+        let seconds = run["seconds"].as_array().expect("there are some");
+        assert!(seconds.len() >= 2, "{run}");
+        for second in seconds.iter().chain([all]) {
+            let whole = ["p50", "p90", "p95", "p98", "p99", "p999", "max"]
+                .map(|percentile| number(&second["whole"][percentile]));
+            assert!(whole[0] > 0.0 && whole.is_sorted(), "{workload}: {whole:?}");
+        }
+        assert!(number(&run["generation"]["answer"]["p50"]) > 0.0, "{run}");
         assert!(number(&run["generation"]["acknowledged"]["p50"]) > 0.0, "{run}");
         assert!(text.contains(&format!("{workload} on thalweg: 2000 records/s of 200 bytes")));
-        assert!(text.contains("\nprocessing ") && plot.contains("writing, p98"), "{text}");
+        assert!(text.contains("\nprocessing ") && text.contains("\n     2  writing "), "{text}");
+        assert!(plot.contains("writing, p99.9") && !plot.contains("writing, p98"));
     }
 }
 
 fn a_plain_consumer_only_reads(broker: &Broker, _: &Path) {
     let brokers = broker.address();
     let (text, json, plot) = measured(&format!(
-        "run --brokers {brokers} --engines consumer,thalweg --rate 1k --size 56 --partitions 1 --time 1s --warm-up 1s"
+        "run --brokers {brokers} --engines consumer,thalweg --rate 1k --size 64 --partitions 1 --time 1s --warm-up 1s"
     ));
     let all = |run: usize, part: &str| &json["runs"][run]["all"][part];
     assert_eq!(*all(0, "processing"), Value::Null);
@@ -106,6 +115,29 @@ fn a_plain_consumer_only_reads(broker: &Broker, _: &Path) {
     assert_eq!(number(&all(1, "writing")["count"]), 1000.0);
     assert!(text.contains("on consumer") && text.contains("on thalweg"), "{text}");
     assert!(plot.contains("rebalance on consumer"));
+}
+
+/// The pipelines on Flink understand records as ours do, and their results are checked in the same way.
+fn flink_does_the_same_work(broker: &Broker, _: &Path) {
+    let Some(jars) = std::env::var_os("THALWEG_FLINK_JARS").map(PathBuf::from) else {
+        return println!("Flink is not here");
+    };
+    let brokers = broker.address();
+    for (workload, engine) in
+        [("rebalance", "flink-tuned"), ("wordcount", "flink"), ("fixwindow", "flink-tuned")]
+    {
+        let (text, json, _) = measured(&format!(
+            "run --brokers {brokers} --engines {engine} --flink-jars {} --workload {workload} --rate 1k --keys 20 \
+             --time 2s --warm-up 1s --window 200ms",
+            jars.display()
+        ));
+        let all = &json["runs"][0]["all"];
+        let count = number(&all["whole"]["count"]);
+        let expected = if workload == "fixwindow" { 180.0..=220.0 } else { 2000.0..=2000.0 };
+        assert!(expected.contains(&count), "{workload}: {all}");
+        assert!(number(&all["processing"]["p50"]) > 0.0, "{workload}: {all}");
+        assert!(text.contains(&format!("{workload} on {engine}")), "{text}");
+    }
 }
 
 fn a_figure_has_a_row_for_each_point(broker: &Broker, _: &Path) {
@@ -138,7 +170,8 @@ fn what_cannot_be_measured_is_said(broker: &Broker, _: &Path) {
             format!("run --brokers {brokers} --rate 1 --warm-up 1500ms --time 1ms"),
             "too short for this rate",
         ),
-        (format!("figure 3 --brokers {brokers} --engines consumer"), "figure 5 alone"),
+        (format!("figure 6 --brokers {brokers} --engines consumer"), "no part of figures 6 and 7"),
+        (format!("run --brokers {brokers} --percentiles 97"), "99.9"),
         ("run --jars /none".to_owned(), "/none"),
         ("run --brokers 127.0.0.1:1".to_owned(), "cannot reach a broker at 127.0.0.1:1"),
     ] {

@@ -129,8 +129,8 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 
-mod sink;
 mod opening;
+mod sink;
 mod source;
 mod splits;
 

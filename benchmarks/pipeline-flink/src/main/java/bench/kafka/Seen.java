@@ -7,10 +7,11 @@ import java.time.Instant;
 /** A record in a pipeline, or a result that follows from several. Moments are nanoseconds since 1970. */
 public final class Seen {
     /** The bytes of a result. */
-    static final int RESULT = 7 * Long.BYTES;
+    static final int RESULT = 8 * Long.BYTES;
 
     public long due;
     public long logged;
+    public long fetched;
     public long arrived;
     public long number;
     public long key;
@@ -20,8 +21,10 @@ public final class Seen {
 
     /** A record that arrives now; {@code millis} is the broker's time. */
     static Seen arriving(byte[] record, long millis) {
+        long fetched = now();
         ByteBuffer words = ByteBuffer.wrap(record).order(ByteOrder.LITTLE_ENDIAN);
         Seen seen = new Seen();
+        seen.fetched = fetched;
         seen.due = words.getLong();
         seen.number = words.getLong();
         seen.key = words.getLong();
@@ -36,6 +39,7 @@ public final class Seen {
     static Seen ofWindow(long end, long key, long count) {
         Seen seen = new Seen();
         seen.due = end;
+        seen.fetched = end;
         seen.arrived = end;
         seen.number = end;
         seen.key = key;
@@ -48,7 +52,7 @@ public final class Seen {
     byte[] leave(boolean whole) {
         byte[] bytes = whole ? record : new byte[RESULT];
         ByteBuffer words = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
-        words.putLong(due).putLong(logged).putLong(arrived).putLong(now());
+        words.putLong(due).putLong(logged).putLong(fetched).putLong(arrived).putLong(now());
         words.putLong(number).putLong(key).putLong(count);
         return bytes;
     }
