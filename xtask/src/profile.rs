@@ -47,8 +47,9 @@ pub(crate) fn command(Arguments { arguments }: &Arguments) -> Result<()> {
     run(&mut profile)
 }
 
-/// Tests the profile over two networks; returns why they cannot be made here.
+/// Builds the jobs on Flink, and tests the profile over two networks; returns why they cannot be made here.
 pub(crate) fn check(totals: &mut Totals) -> Result<Option<Unable>> {
+    flink()?;
     if let Some(unable) = unable()? {
         return Ok(Some(unable));
     }

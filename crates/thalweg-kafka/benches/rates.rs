@@ -1,20 +1,33 @@
-//! How fast topics are read and written, beside plain clients of librdkafka: `THALWEG_KAFKA_JARS=DIR cargo bench -p thalweg-kafka
-//! --bench rates`, of one of both with `-- read` or `-- write`, where `cargo xtask test --step kafka` leaves the broker's jars in `target/kafka/jars`.
+//! How fast topics are read and written, beside plain clients of librdkafka and, in reading, Flink: `THALWEG_KAFKA_JARS=DIR cargo bench
+//! -p thalweg-kafka --bench rates`, of one of both with `-- read` or `-- write`, where `cargo xtask test --step kafka` leaves the
+//! broker's jars in `target/kafka/jars`. `THALWEG_FLINK_JARS` names the folder of Flink's, which `mvn package` in
+//! `benchmarks/pipeline-flink` leaves in `target/jars`; without it Flink is left out. `RECORDS` and `BYTES` say how many records the
+//! topic has, and how long they are.
 //!
 //! Rounds alternate. Each reads all records of a topic with four partitions, or writes as many. The broker runs on the same
 //! machine. What is shown is the ratio of throughputs in the same round: median, least and greatest.
+//!
+//! Of a job and of the plain consumer, all of the time counts, with making the client and connecting it. Of Flink, it counts from when a
+//! task has the first record until one has the last: neither the start of its virtual machine and its cluster, nor connecting, nor what has
+//! been fetched ahead by then. That is in its favour. In each round a new virtual machine reads the topic several times, and the first
+//! time, the second, and the last, when its compiler has seen most, have a line each. One more line has the whole of the first time: from
+//! the start of the virtual machine until it has printed what it has read. Flink has 1 GB of heap, objects that are used
+//! again, all else by default, and as many tasks as the job has cores. Its client checks the records' sums, which librdkafka does not.
 
 #[path = "../tests/broker/broker.rs"]
 #[allow(dead_code)]
 mod broker;
 
-use broker::{Broker, PATIENCE, send};
+use broker::{Broker, PATIENCE, apart, send};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::producer::{BaseRecord, Producer as _};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::{Environment, Result};
@@ -22,6 +35,8 @@ use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
 
 const PARTITIONS: i32 = 4;
 const ROUNDS: usize = 9;
+/// How often each virtual machine with Flink reads the topic.
+const TIMES: usize = 5;
 
 fn main() {
     let Some(jars) = std::env::var_os("THALWEG_KAFKA_JARS").map(PathBuf::from) else {
@@ -40,21 +55,60 @@ fn main() {
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let wanted = |part| only.as_deref().is_none_or(|only| only == part);
     if wanted("read") {
-        reads(&broker, &from, records);
+        let flink = std::env::var_os("THALWEG_FLINK_JARS").map(PathBuf::from);
+        if flink.is_none() {
+            println!("without Flink: THALWEG_FLINK_JARS names no folder with its jars");
+        }
+        reads(&broker, &from, records, flink.as_deref());
     }
     if wanted("write") {
         writes(&broker, records / 2, bytes);
     }
 }
 
-fn reads(broker: &Broker, from: &str, records: u64) {
-    let ours = |cores| move |broker: &Broker, from: &str| read(broker, from, cores);
-    compare("read, 1 core, over a plain consumer", broker, from, ours(1), move |broker, from| {
-        consume(broker, from, records)
-    });
-    compare("read, 2 cores, over a plain consumer", broker, from, ours(2), move |broker, from| {
-        consume(broker, from, records)
-    });
+/// A job's reading over that of a plain consumer, and of Flink if its jars are there.
+fn reads(broker: &Broker, from: &str, records: u64, flink: Option<&Path>) {
+    for cores in 1..=2 {
+        let mut over_plain = Vec::new();
+        let mut over_flink = [const { Vec::new() }; 4];
+        let contestants = if flink.is_some() { 3 } else { 2 };
+        for round in 0..=ROUNDS {
+            let (mut ours, mut plain, mut theirs) = (None, None, Vec::new());
+            for turn in 0..contestants {
+                match ((turn + round) % contestants, flink) {
+                    (0, _) => ours = Some(timed(|| read(broker, from, cores))),
+                    (1, _) => plain = Some(timed(|| consume(broker, from, records))),
+                    (_, jars) => {
+                        theirs = on_flink(jars.expect("it takes part"), broker, from, cores)
+                    }
+                }
+            }
+            let ((found, ours), (theirs_found, plain)) = ours.zip(plain).expect("both had a turn");
+            assert_eq!(found, theirs_found, "the answers differ");
+            theirs.iter().for_each(|time| assert_eq!(found, time.found, "Flink's answer differs"));
+            // The first round warms up.
+            if round == 0 {
+                continue;
+            }
+            over_plain.push(plain / ours);
+            if let [first, second, .., last] = &*theirs {
+                let seconds = [first.seconds, second.seconds, last.seconds, first.since_start];
+                over_flink
+                    .iter_mut()
+                    .zip(seconds)
+                    .for_each(|(all, theirs)| all.push(theirs / ours));
+            }
+        }
+        let what = format!("read, {cores} core{}, over", if cores == 1 { "" } else { "s" });
+        show(&format!("{what} a plain consumer"), over_plain);
+        if flink.is_some() {
+            let [first, second, last, whole] = over_flink;
+            show(&format!("{what} Flink, from its first record to its last"), first);
+            show(&format!("{what} the same, the second time in one virtual machine"), second);
+            show(&format!("{what} the same, time {TIMES} in one virtual machine"), last);
+            show(&format!("{what} Flink, the first time with the start of its program"), whole);
+        }
+    }
 }
 
 /// A job's writing, at least once over a plain producer's, and exactly once, with a checkpoint each second, over at least once.
@@ -67,12 +121,12 @@ fn writes(broker: &Broker, written: u64, bytes: usize) {
     let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
     for round in 0..=ROUNDS {
         let to: [_; 4] = std::array::from_fn(|_| topic(broker));
-        let plain = timed(|| fill(broker, &to[0], written, bytes));
+        let ((), plain) = timed(|| fill(broker, &to[0], written, bytes));
         let mut times = [0.0; 3];
         for turn in 0..3 {
             let turn = (turn + round) % 3;
             let ours = [Delivery::AtLeastOnce, Delivery::Kept, Delivery::Open][turn];
-            times[turn] = timed(|| write(broker, &to[1 + turn], written, bytes, ours));
+            ((), times[turn]) = timed(|| write(broker, &to[1 + turn], written, bytes, ours));
         }
         if round > 0 {
             ratios[0].push(plain / times[0]);
@@ -87,34 +141,11 @@ fn writes(broker: &Broker, written: u64, bytes: usize) {
     show("the same in open transactions", open);
 }
 
-fn timed<T>(run: impl FnOnce() -> T) -> f64 {
+/// What it returns, and the seconds that it takes.
+fn timed<T>(run: impl FnOnce() -> T) -> (T, f64) {
     let begun = Instant::now();
-    run();
-    begun.elapsed().as_secs_f64()
-}
-
-fn compare(
-    what: &str,
-    broker: &Broker,
-    topic: &str,
-    ours: impl Fn(&Broker, &str) -> (u64, u64),
-    theirs: impl Fn(&Broker, &str) -> (u64, u64),
-) {
-    let mut ratios = Vec::new();
-    for round in 0..=ROUNDS {
-        let mut found = [(0, 0); 2];
-        let mut times = [0.0; 2];
-        for turn in [round % 2, 1 - round % 2] {
-            times[turn] = timed(|| {
-                found[turn] = if turn == 0 { ours(broker, topic) } else { theirs(broker, topic) };
-            });
-        }
-        assert_eq!(found[0], found[1], "the answers differ");
-        if round > 0 {
-            ratios.push(times[1] / times[0]);
-        }
-    }
-    show(what, ratios);
+    let result = run();
+    (result, begun.elapsed().as_secs_f64())
 }
 
 fn show(what: &str, mut ratios: Vec<f64>) {
@@ -180,6 +211,48 @@ fn consume(broker: &Broker, topic: &str, records: u64) -> (u64, u64) {
         found.1 += message.payload_len() as u64;
     }
     found
+}
+
+/// One time that Flink has read the topic.
+struct FlinkReading {
+    found: (u64, u64),
+    /// From its first record to its last.
+    seconds: f64,
+    /// From the start of the program until this reading was printed.
+    since_start: f64,
+}
+
+/// Records and bytes, by jobs on Flink, one after the other in one virtual machine.
+fn on_flink(jars: &Path, broker: &Broker, topic: &str, cores: usize) -> Vec<FlinkReading> {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let log = folder.path().join("log");
+    let mut java = apart("java");
+    java.args(["-Xmx1g", "-XX:+UseG1GC", "-cp"]).arg(jars.join("*"));
+    java.arg(format!("-Djava.io.tmpdir={}", folder.path().display()));
+    // What Flink's own start scripts open of Java.
+    for package in ["java.base/java.util", "java.base/java.lang", "java.base/java.time"] {
+        java.arg(format!("--add-opens={package}=ALL-UNNAMED"));
+    }
+    java.arg("bench.kafka.Reading").args(["--brokers", &broker.address(), "--topic", topic]);
+    java.args(["--parallelism", &cores.to_string(), "--times", &TIMES.to_string()]);
+    java.stdin(Stdio::null()).stderr(File::create(&log).expect("the folder is ours"));
+    let begun = Instant::now();
+    let mut child = java.stdout(Stdio::piped()).spawn().expect("java can be started");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let reading = |line: std::io::Result<String>| {
+        let since_start = begun.elapsed().as_secs_f64();
+        let line = line.expect("its output can be read");
+        let numbers = line.split(' ').map(|number| number.parse().expect("a number"));
+        let [records, bytes, nanos] = *numbers.collect::<Vec<u64>>() else {
+            panic!("three numbers are expected: {line}")
+        };
+        FlinkReading { found: (records, bytes), seconds: nanos as f64 / 1e9, since_start }
+    };
+    let readings: Vec<_> = lines.map(reading).collect();
+    let status = child.wait().expect("it was started here");
+    let log = || std::fs::read_to_string(&log).expect("it was made");
+    assert!(status.success() && readings.len() == TIMES, "Flink has failed:\n{}", log());
+    readings
 }
 
 #[derive(Clone, Copy)]

@@ -32,10 +32,7 @@ public final class Pipeline {
     private Pipeline() {}
 
     public static void main(String[] words) throws Exception {
-        Map<String, String> options = new HashMap<>();
-        for (int at = 0; at + 1 < words.length; at += 2) {
-            options.put(words[at].substring(2), words[at + 1]);
-        }
+        Map<String, String> options = options(words);
         boolean tuned = Boolean.parseBoolean(options.get("tuned"));
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(
                 Integer.parseInt(options.get("parallelism")));
@@ -80,6 +77,15 @@ public final class Pipeline {
         }
         results.sinkTo(sink.build());
         env.execute();
+    }
+
+    /** What stands behind {@code --name} on the command line. */
+    static Map<String, String> options(String[] words) {
+        Map<String, String> options = new HashMap<>();
+        for (int at = 0; at + 1 < words.length; at += 2) {
+            options.put(words[at].substring(2), words[at + 1]);
+        }
+        return options;
     }
 
     private static Seen withoutBytes(Seen seen) {
