@@ -47,9 +47,8 @@ pub(crate) fn command(Arguments { arguments }: &Arguments) -> Result<()> {
     run(&mut profile)
 }
 
-/// Builds the jobs on Flink, and tests the profile over two networks; returns why they cannot be made here.
+/// Tests the profile over two networks; returns why they cannot be made here.
 pub(crate) fn check(totals: &mut Totals) -> Result<Option<Unable>> {
-    flink()?;
     if let Some(unable) = unable()? {
         return Ok(Some(unable));
     }
