@@ -10,7 +10,6 @@
 //! producer that a checkpoint names, and has no mark, is the transaction that this checkpoint has, whatever another run does.
 
 use crate::awaited::{Awaited, joined};
-use crate::connections::Watch;
 use crate::coordinator::{Coordinator, ProducerId, Refusal};
 use crate::outgoing::Outgoing;
 use crate::rights::{Needs, code_of};
@@ -21,7 +20,7 @@ use crate::transactions::{
 use crate::writer::{Deliveries, Room, Sent};
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
-use rdkafka::producer::{BaseProducer, Producer as _, ThreadedProducer};
+use rdkafka::producer::{Producer as _, ThreadedProducer};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -282,7 +281,7 @@ pub(crate) fn has_ended(cause: &KafkaError) -> bool {
 pub(crate) fn ended(id: &str, cause: KafkaError) -> Error {
     let what = format!(
         "the brokers have aborted the transaction of {id}: it was open for longer than `KafkaSink::open_transactions` allows (it is \
-         committed with the next checkpoint), or another process has begun with this transactional id"
+         committed with the next checkpoint), or another process has begun with this transactional id, such as a later run of this job"
     );
     Error::new(ErrorKind::Io, what).caused_by(cause)
 }
@@ -393,7 +392,7 @@ impl Factory {
         Ok(Made { producers: vec![producer?], marks: Some((last, Arc::new(group))) })
     }
 
-    /// Makes the other producers that a task usually has, and aborts what was left open elsewhere.
+    /// Makes the other producers that a task usually has, and fences what may be left elsewhere.
     fn others(&self) -> Result<Made> {
         let producers: Vec<_> = thread::scope(|threads| {
             let made = (1..USUAL).map(|number| threads.spawn(move || self.producer(number)));
@@ -401,44 +400,41 @@ impl Factory {
             made.into_iter().map(|producer| joined(producer.join())).collect()
         });
         let producers = producers.into_iter().collect::<Result<_>>()?;
-        self.abort_others()?;
+        self.fence_others()?;
         Ok(Made { producers, marks: None })
     }
 
-    /// Aborts what a run before this one has open by transactional ids that are not begun with: who reads what is committed would
-    /// wait for it. A task begins with one of a greater number only when it has those before it.
-    fn abort_others(&self) -> Result<()> {
-        let abort_from = |task, first| -> Result<bool> {
+    /// Fences the producers of a run before this one whose transactional ids are not begun with, and aborts what they have open:
+    /// who reads what is committed would wait for it. A process that is held up may go on, so those with nothing open are
+    /// fenced, too. A task begins with one of a greater number only when it has those before it.
+    fn fence_others(&self) -> Result<()> {
+        let fence_from = |task, first| -> Result<bool> {
             for number in first..MOST {
-                if !self.abort(&self.transactional_id(task, number))? {
+                if !self.fence(&self.transactional_id(task, number))? {
                     return Ok(number > first);
                 }
             }
             Ok(true)
         };
-        abort_from(self.task, USUAL)?;
+        fence_from(self.task, USUAL)?;
         if self.task == 0 {
             let (mut other, mut unknown) = (self.tasks, 0);
             while unknown < UNKNOWN_TASKS {
-                unknown = if abort_from(other, 0)? { 0 } else { unknown + 1 };
+                unknown = if fence_from(other, 0)? { 0 } else { unknown + 1 };
                 other += 1;
             }
         }
         Ok(())
     }
 
-    /// Aborts what is open by a transactional id; returns whether the coordinator knows it.
-    fn abort(&self, id: &str) -> Result<bool> {
-        self.tried(id, |needs| {
+    /// Fences a transactional id; returns whether the coordinator knows it.
+    fn fence(&self, id: &str) -> Result<bool> {
+        self.tried(id, |_| {
             let Some(described) = self.coordinator.describe(id)? else { return Ok(false) };
             if described.is_open {
-                let mut config = self.clients.producer.clone();
-                let client: BaseProducer<Watch> =
-                    self.clients.watch.client(config.set("transactional.id", id))?;
-                let begin = |patience| client.init_transactions(patience);
-                let hear = || client.poll(Duration::from_millis(100));
-                answered(needs, &self.clients.watch.0, begin, hear)?;
+                log::info!("what {id} has left open is aborted");
             }
+            self.coordinator.fence(id)?;
             Ok(true)
         })
     }

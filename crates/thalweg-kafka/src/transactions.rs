@@ -221,8 +221,8 @@ fn written(
 #[cold]
 pub(crate) fn foreign(name: &str) -> Error {
     let what = format!(
-        "another job has written transactions with the name {name}: two jobs with the same path of checkpoints, on \
-         different machines, need different names (`KafkaSink::transactional_id_prefix`)"
+        "a later run of this job, or another one, has written transactions with the name {name}: two jobs with the same path of \
+         checkpoints, on different machines, need different names (`KafkaSink::transactional_id_prefix`)"
     );
     Error::new(ErrorKind::Config, what)
 }

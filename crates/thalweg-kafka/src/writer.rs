@@ -71,6 +71,11 @@ impl ClientContext for Deliveries {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.connections.failed(&error, reason);
+        // Of the records that are waiting to be sent, only that they are purged is said.
+        if self.transactional_id.is_some() && has_ended(&error) {
+            _ = self.unsent(&error);
+            self.wake();
+        }
         self.look();
     }
 }
@@ -201,6 +206,11 @@ impl Sent {
         // The job ends if it cannot be sent, so that nothing need be taken back.
         let sending = producer.send(record.as_record(topic, Arc::clone(self)));
         sending.map_err(|(cause, _)| {
+            // Of what is fatal, the producer alone says what it is.
+            let cause = match producer.client().fatal_error() {
+                Some((code, _)) => KafkaError::MessageProduction(code),
+                None => cause,
+            };
             let error = context.unsent(&cause);
             _ = self.acknowledge();
             error

@@ -1,4 +1,5 @@
-//! Commits open transactions of producers that are gone, by the requests of Kafka's protocol that librdkafka has no functions for.
+//! Commits open transactions of producers that are gone, by the requests of Kafka's protocol that librdkafka has no functions for;
+//! and fences producers, for which librdkafka would make a client each time.
 //!
 //! A producer's transaction outlives it until the brokers' time limit. Whoever knows its transactional id, producer id and epoch
 //! can commit it, as long as no other producer has begun with the id since: that fences the old one, and aborts what it has left
@@ -83,6 +84,19 @@ impl Coordinator {
             Fault::check(code)
         };
         committed().map_err(|fault: Fault| fault.refusal("commit the transaction of", name))
+    }
+
+    /// Fences whoever has begun with a transactional id, which the coordinator knows then if it did not. What is open is aborted:
+    /// as long as that takes, the answer is that it is too early.
+    pub(crate) fn fence(&self, name: &str) -> Result<(), Refusal> {
+        let fenced = || {
+            let mut connection = self.connect(name)?;
+            let body = wire::init_producer_id(name);
+            let code = connection
+                .ask(wire::INIT_PRODUCER_ID, &body, |answer| answer.init_producer_id())?;
+            Fault::check(code)
+        };
+        fenced().map_err(|fault: Fault| fault.refusal("begin with the transactional id", name))
     }
 
     fn described(&self, name: &str) -> Result<Described, Fault> {

@@ -24,6 +24,7 @@ pub(super) const FIND_COORDINATOR: Api = api("FindCoordinator", 10, 2, false);
 /// From version 5 the epoch grows with each transaction, which clients of librdkafka do not know.
 pub(super) const END_TXN: Api = api("EndTxn", 26, 2, false);
 pub(super) const DESCRIBE_TRANSACTIONS: Api = api("DescribeTransactions", 65, 0, true);
+pub(super) const INIT_PRODUCER_ID: Api = api("InitProducerId", 22, 1, false);
 
 /// The longest answer that is read. One about a transaction has four bytes for each of its partitions.
 pub(super) const LONGEST: usize = 16 << 20;
@@ -77,6 +78,11 @@ pub(super) fn describe_transactions(name: &str) -> Vec<u8> {
     body.extend(name.as_bytes());
     body.push(0);
     body
+}
+
+/// Begins with a transactional id, for transactions that may be open for a second: there will be none.
+pub(super) fn init_producer_id(name: &str) -> Vec<u8> {
+    [&text(name)[..], &1_000i32.to_be_bytes()].concat()
 }
 
 /// An answer that is not one of the protocol.
@@ -169,6 +175,14 @@ impl<'a> Answer<'a> {
     pub(super) fn end_txn(mut self) -> Result<i16> {
         let _throttled = self.i32()?;
         let code = self.i16()?;
+        self.end(code)
+    }
+
+    /// The code of an error.
+    pub(super) fn init_producer_id(mut self) -> Result<i16> {
+        let _throttled = self.i32()?;
+        let code = self.i16()?;
+        let (_id, _epoch) = (self.i64()?, self.i16()?);
         self.end(code)
     }
 

@@ -382,6 +382,8 @@ impl Broker {
         let mut config = self.config();
         config.set("group.id", "judge").set("enable.partition.eof", "true");
         config.set("isolation.level", "read_committed").set("enable.auto.commit", "false");
+        // The broker waits so long at the end.
+        config.set("fetch.wait.max.ms", "10");
         let consumer: BaseConsumer = config.create().expect("a client");
         let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("an answer");
         let partitions = metadata.topics()[0].partitions().len();

@@ -3,12 +3,12 @@
 
 use crate::Test;
 use crate::broker::{Broker, PATIENCE, apart, free_port, send};
-use crate::killed::{JOB, kills, set};
+use crate::killed::{JOB, kills, set, signal};
 use rdkafka::producer::{BaseRecord, Producer as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -318,11 +318,6 @@ impl Drop for Fleet {
 fn end(host: &mut Child) {
     let _ = host.kill();
     let _ = host.wait();
-}
-
-fn signal(host: &Child, name: &str) {
-    let sent = Command::new("kill").args(["-s", name, &host.id().to_string()]).status();
-    assert!(sent.is_ok_and(|sent| sent.success()), "the signal {name} cannot be sent");
 }
 
 fn words<const N: usize>(text: &str) -> [&str; N] {

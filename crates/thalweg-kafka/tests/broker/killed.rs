@@ -2,11 +2,12 @@
 
 use crate::Test;
 use crate::broker::{Broker, PATIENCE, apart, send};
+use crate::superseded::Held;
 use rdkafka::producer::{BaseRecord, Producer as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{self, Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -62,7 +63,7 @@ fn count() -> Result<()> {
             *count
         })
         .unkey()
-        .write(sink);
+        .write(Held(sink));
     env.run()
 }
 
@@ -80,6 +81,11 @@ fn numbers() -> Result<()> {
     };
     env.range(from..from + 1_000).write(sink);
     env.run()
+}
+
+pub fn signal(run: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &run.id().to_string()]).status();
+    assert!(sent.is_ok_and(|sent| sent.success()), "the signal {name} cannot be sent");
 }
 
 pub fn set(name: &str) -> String {
@@ -105,23 +111,27 @@ pub fn job() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("the job ended: {:?}: {error}", error.kind());
+            let said = format!("the job ended: {:?}: {error}", error.kind());
+            eprintln!("{said}");
+            let to = PathBuf::from(set("TEST_FOLDER")).join(format!("ended-{}", process::id()));
+            std::fs::write(to, said).expect("the folder is there");
             ExitCode::FAILURE
         }
     }
 }
 
-struct Pipeline {
-    from: String,
+/// A job that runs, and may be started again.
+pub struct Pipeline {
+    pub from: String,
     to: String,
-    folder: TempDir,
+    pub folder: TempDir,
     delivery: &'static str,
     cores: usize,
-    child: Child,
+    pub child: Child,
 }
 
 impl Pipeline {
-    fn start(broker: &Broker, name: &str, delivery: &'static str) -> Self {
+    pub fn start(broker: &Broker, name: &str, delivery: &'static str) -> Self {
         let from = broker.topic(&format!("{name}-from"), 3);
         let to = broker.topic(&format!("{name}-to"), 2);
         let folder = tempfile::tempdir().unwrap();
@@ -129,13 +139,17 @@ impl Pipeline {
         Self { from, to, folder, delivery, cores: 2, child }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Goes on, at another number of cores.
     fn restart(&mut self, broker: &Broker) {
+        drop(self.replace(broker));
+    }
+
+    /// Goes on, at another number of cores; returns the process before.
+    pub fn replace(&mut self, broker: &Broker) -> Child {
         self.cores = self.cores % 3 + 1;
         self.delivery = match self.delivery {
             "now and then open" => "now and then kept",
@@ -143,7 +157,8 @@ impl Pipeline {
             other => other,
         };
         let Self { from, to, folder, delivery, cores, .. } = self;
-        self.child = run(broker, from, to, folder.path(), delivery, *cores);
+        let next = run(broker, from, to, folder.path(), delivery, *cores);
+        std::mem::replace(&mut self.child, next)
     }
 
     fn is_running(&mut self) -> bool {
@@ -167,7 +182,7 @@ fn run(
 }
 
 /// Appends records of all keys; returns when they are acknowledged, which a broker may have to be started for.
-fn append(broker: &Broker, topic: &str, from: u64, count: u64) {
+pub fn append(broker: &Broker, topic: &str, from: u64, count: u64) {
     let producer = broker.producer(None);
     for n in from..from + count {
         let key = (n % KEYS).to_string();
@@ -188,7 +203,7 @@ fn counts(broker: &Broker, topic: &str) -> BTreeMap<String, Vec<u64>> {
 }
 
 /// Waits until a key has all its counts, as many as each other.
-fn expect(broker: &Broker, pipeline: &mut Pipeline, records: u64) {
+pub fn expect(broker: &Broker, pipeline: &mut Pipeline, records: u64) {
     let begun = Instant::now();
     let each = records / KEYS;
     loop {
@@ -203,7 +218,7 @@ fn expect(broker: &Broker, pipeline: &mut Pipeline, records: u64) {
     }
 }
 
-fn each_once(broker: &Broker, pipeline: &Pipeline, records: u64) {
+pub fn each_once(broker: &Broker, pipeline: &Pipeline, records: u64) {
     let all = counts(broker, &pipeline.to);
     assert_eq!(all.len(), KEYS as usize);
     for (key, counts) in all {

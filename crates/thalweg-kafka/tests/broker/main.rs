@@ -15,6 +15,7 @@ mod reading;
 #[cfg(feature = "avro")]
 mod registry;
 mod rights;
+mod superseded;
 mod writing;
 
 use broker::{Broker, run_tests};
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "tls")]
         encrypted::TESTS,
         killed::TESTS,
+        superseded::TESTS,
         hosts::TESTS,
         #[cfg(feature = "avro")]
         avro::TESTS,

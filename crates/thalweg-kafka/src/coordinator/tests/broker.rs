@@ -10,8 +10,8 @@ use thalweg::ErrorKind;
 const PRODUCER: ProducerId = ProducerId { id: 1000, epoch: 7 };
 
 /// What brokers take: keys with the first and the last version.
-const VERSIONS: [(i16, i16, i16); 6] =
-    [(10, 0, 6), (17, 0, 1), (18, 0, 4), (26, 0, 5), (36, 0, 2), (65, 0, 0)];
+const VERSIONS: [(i16, i16, i16); 7] =
+    [(10, 0, 6), (17, 0, 1), (18, 0, 4), (22, 0, 5), (26, 0, 5), (36, 0, 2), (65, 0, 0)];
 
 /// Starts a broker that answers to a request's key and body with a body, or closes the connection.
 fn broker(answers: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> u16 {
@@ -175,6 +175,23 @@ fn the_coordinator_describes() {
 }
 
 #[test]
+fn the_coordinator_fences() {
+    let fence = |code: i16| {
+        let at = cluster(move |key, body| {
+            assert_eq!((key, body), (22, &b"\0\x04name\0\0\x03\xe8"[..]));
+            Some([&[0; 4][..], &code.to_be_bytes(), &[0; 10]].concat())
+        });
+        at.fence("name")
+    };
+    fence(0).unwrap();
+    // It aborts what is open.
+    later(fence(51).unwrap_err(), "CONCURRENT_TRANSACTIONS");
+    let denied =
+        "cannot begin with the transactional id name: the brokers do not authorize `Write`";
+    hopeless(fence(53).unwrap_err(), denied);
+}
+
+#[test]
 fn coordinators_may_not_be_known_yet() {
     let port = broker(|key, _| match key {
         18 => Some(versions(&VERSIONS)),
@@ -187,12 +204,12 @@ fn coordinators_may_not_be_known_yet() {
 #[test]
 fn old_brokers_are_named() {
     let port = broker(move |key, _| match key {
-        18 => Some(versions(&VERSIONS[..5])),
+        18 => Some(versions(&VERSIONS[..6])),
         10 => None,
         _ => panic!("a request that is not known"),
     });
     let other = broker(move |key, _| match key {
-        18 => Some(versions(&VERSIONS[..5])),
+        18 => Some(versions(&VERSIONS[..6])),
         10 => Some(found(0, "127.0.0.1", i32::from(port))),
         _ => panic!("a request that is not known"),
     });

@@ -2,8 +2,9 @@
 
 use crate::coordinator::wire::{
     API_VERSIONS, Answer, Api, Authenticated, DESCRIBE_TRANSACTIONS, END_TXN, FIND_COORDINATOR,
-    Found, SASL_AUTHENTICATE, SASL_HANDSHAKE, Torn, Transaction, commit, describe_transactions,
-    find_coordinator, request, sasl_authenticate, sasl_handshake,
+    Found, INIT_PRODUCER_ID, SASL_AUTHENTICATE, SASL_HANDSHAKE, Torn, Transaction, commit,
+    describe_transactions, find_coordinator, init_producer_id, request, sasl_authenticate,
+    sasl_handshake,
 };
 use std::fmt::Debug;
 
@@ -22,6 +23,8 @@ fn requests_are_those_of_the_schemas() {
     check(FIND_COORDINATOR, find_coordinator("ab"), [0, 10, 0, 2], b"\0\x02ab\x01");
     let end = b"\0\x02ab\0\0\0\0\0\0\x03\xe8\x01\x02\x01";
     check(END_TXN, commit("ab", 1000, 258), [0, 26, 0, 2], end);
+    let begin = b"\0\x02ab\0\0\x03\xe8";
+    check(INIT_PRODUCER_ID, init_producer_id("ab"), [0, 22, 0, 1], begin);
     // A header with tags, an array of one, a text, and tags.
     let describe = b"\0\x02\x03ab\0";
     check(DESCRIBE_TRANSACTIONS, describe_transactions("ab"), [0, 65, 0, 0], describe);
@@ -83,6 +86,9 @@ fn answers_are_those_of_the_schemas() {
     check(FIND_COORDINATOR, found, &expected, |answer| answer.find_coordinator());
 
     check(END_TXN, b"\0\0\0\x05\0\x5a", &90, |answer| answer.end_txn());
+
+    let begun = b"\0\0\0\x05\0\x33\0\0\0\0\0\0\x03\xe8\0\x07";
+    check(INIT_PRODUCER_ID, begun, &51, |answer| answer.init_producer_id());
 
     // A tag in the header; one transaction with two topics, of which one has two partitions and the other a tag.
     let described = b"\x01\x05\x02zz\
