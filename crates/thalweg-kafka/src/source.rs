@@ -161,7 +161,8 @@ impl KafkaSource {
     }
 
     /// Ends behind the records that are there when the job is first started, in each partition. A job that goes on from a
-    /// checkpoint ends at the same place.
+    /// checkpoint ends at the same place, and reads no partition that was added since. Before its first checkpoint it has
+    /// written nothing that counts, and where it ends is decided when it is started again.
     #[must_use]
     pub fn until_now(mut self) -> Self {
         self.until = Until::Now;
@@ -405,7 +406,12 @@ impl SplitSource for KafkaSource {
             None => {
                 let lister = self.lister()?;
                 let next = self.first_offset(&lister, split, cx.is_new())?;
-                Position { next, until: self.last_offset(&lister, split)? }
+                // What was added to a source that ends after it had begun is behind its end.
+                let until = match (&self.until, cx.is_new()) {
+                    (Until::Now, true) => Some(next),
+                    _ => self.last_offset(&lister, split)?,
+                };
+                Position { next, until }
             }
         };
         Reader::open(fetcher, split, position, cx.waker(), memory)

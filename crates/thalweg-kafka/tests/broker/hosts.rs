@@ -13,8 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use thalweg::config::{CheckpointConfig, Config, HostConfig, Secret};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::{EventTimeWindow, Pane};
+use thalweg::time::Timestamp;
 use thalweg::{Environment, Result};
-use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
+use thalweg_kafka::{Begin, KafkaSink, KafkaSource, MessageRef, Outgoing};
 
 pub const TESTS: &[Test] = &[
     ("hosts_share_the_partitions_and_answer_as_one", shared),
@@ -27,6 +30,7 @@ pub const TESTS: &[Test] = &[
     }),
     ("one_of_the_hosts_reads_partitions_that_are_added", added),
     ("each_record_counts_once_on_hosts_whose_broker_is_killed", broker_killed),
+    ("windows_of_what_is_new_are_those_of_one_host", windows),
 ];
 
 /// Keys of the records, in partitions that follow from them.
@@ -49,6 +53,9 @@ fn mixed(hash: u64, n: u64) -> u64 {
 pub fn job() -> Result<()> {
     let (brokers, host) = (set(JOB), number("TEST_HOST"));
     let env = environment()?;
+    if std::env::var_os("TEST_WINDOWS").is_some() {
+        return count_in_windows(&env, &brokers);
+    }
     let source = KafkaSource::new(&*brokers, &*set("TEST_FROM")).group(GROUP);
     let source = source.look_again_after(Duration::from_millis(200));
     let source = match std::env::var_os("TEST_ENDS") {
@@ -97,6 +104,27 @@ pub fn job() -> Result<()> {
         let _ = control.suspend();
     });
     job.wait().map(drop)
+}
+
+/// Counts the records of each key in each second of their own time, of what is new when the job is first started.
+fn count_in_windows(env: &Environment, brokers: &str) -> Result<()> {
+    let source = KafkaSource::new(brokers, &*set("TEST_FROM")).group(GROUP).begin(Begin::Latest);
+    let encode = |(key, pane): (String, Pane<u64>), out: &mut Outgoing| {
+        out.payload(format!("{key} {} {}", pane.start.as_micros() / 1_000_000, pane.value));
+        Ok(())
+    };
+    env.read(source)
+        .assign_timestamps(
+            |message: &MessageRef<'_>| message.timestamp().unwrap_or(Timestamp::MIN),
+            Watermarks::monotonous(),
+        )
+        .try_map(|message| message.text().map(str::to_owned))
+        .group_by(|key| key.clone())
+        .window(EventTimeWindow::tumbling(Duration::from_secs(1)))
+        .count()
+        .unkey()
+        .write(KafkaSink::exactly_once(brokers, set("TEST_TO"), encode));
+    env.run()
 }
 
 fn environment() -> Result<Environment> {
@@ -275,7 +303,7 @@ impl Fleet {
     fn expect(&mut self, broker: &Broker, count: usize) {
         let begun = Instant::now();
         loop {
-            let found = self.answers(broker).count;
+            let found = broker.records(&self.to).len();
             if found >= count {
                 return;
             }
@@ -519,4 +547,57 @@ fn broker_killed(broker: &mut Broker) {
     fleet.expect(broker, fleet.records());
     fleet.suspend();
     fleet.each_once(broker);
+}
+
+/// One host is killed with records of half the windows read, and those of the others come before the next run.
+fn windows(broker: &mut Broker) {
+    let results = [&[2][..], &[1, 2, 1]].map(|cores| {
+        let mut fleet = Fleet::new(broker, &format!("windows-of-{}", cores.len()), 5);
+        fleet.variables.push(("TEST_WINDOWS", "yes".to_owned()));
+        let from = fleet.from.clone();
+        let append = |seconds: std::ops::Range<i64>| {
+            let producer = broker.producer(None);
+            for millis in (seconds.start * 1_000..seconds.end * 1_000).step_by(20) {
+                for partition in 0..5 {
+                    let key = (millis / 20 % 7 + i64::from(partition)).to_string();
+                    let record = BaseRecord::<str, _>::to(&from).payload(&*key);
+                    send(&producer, record.partition(partition).timestamp(1_000_000 + millis));
+                }
+            }
+            producer.flush(PATIENCE).unwrap();
+        };
+        // Which no run is to read.
+        append(0..10);
+        fleet.start(broker, cores);
+        let begun = Instant::now();
+        while (0..5).any(|number| broker.committed(GROUP, &fleet.from, number).is_none()) {
+            assert!(begun.elapsed() < PATIENCE, "the partitions are not read");
+        }
+        append(0..10);
+        // Of nine windows, by eleven keys.
+        fleet.expect(broker, 99);
+        if cores.len() > 1 {
+            fleet.kill(1).notice(&fleet, true);
+        } else {
+            end(&mut fleet.hosts.remove(0));
+        }
+        append(10..20);
+        fleet.start(broker, cores);
+        fleet.expect(broker, 209);
+        fleet.hosts.iter_mut().for_each(end);
+        broker.texts(&fleet.to)
+    });
+    let mut expected = BTreeMap::<_, u64>::new();
+    for millis in (0..19_000).step_by(20) {
+        for partition in 0..5 {
+            let (key, second) = (millis / 20 % 7 + partition, 1_000 + millis / 1_000);
+            *expected.entry((key, second)).or_default() += 1;
+        }
+    }
+    let expected = expected.into_iter().map(|((key, second), n)| format!("{key} {second} {n}"));
+    let mut expected: Vec<_> = expected.collect();
+    expected.sort();
+    for found in results {
+        assert!(found == expected, "{found:?} for {expected:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::Test;
 use crate::broker::{Broker, PATIENCE, apart, send};
-use crate::superseded::Held;
+use crate::superseded::{Held, stop_at};
 use rdkafka::producer::{BaseRecord, Producer as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -25,6 +25,7 @@ pub const TESTS: &[Test] = &[
     ),
     ("each_record_counts_once_in_open_transactions_whenever_the_broker_is_killed", open_brokers),
     ("no_record_is_lost_at_least_once", at_least_once),
+    ("a_job_that_is_killed_ends_where_it_was_to_end", ends),
     ("another_job_with_the_same_directory_goes_on_with_its_transactions", numbers_go_on),
 ];
 
@@ -35,7 +36,7 @@ pub const JOB: &str = "THALWEG_KAFKA_TEST_JOB";
 const OPEN_FOR: Duration = Duration::from_secs(600);
 
 /// Keys of the records, each of which has a count.
-const KEYS: u64 = 50;
+pub const KEYS: u64 = 50;
 
 /// Counts the records of each key, and writes each count. A record that is lost or counts twice is seen in all that follow.
 fn count() -> Result<()> {
@@ -55,8 +56,23 @@ fn count() -> Result<()> {
         "at least once" => KafkaSink::at_least_once(&*brokers, to, encode),
         other => panic!("no delivery is {other}"),
     };
-    env.read(KafkaSource::new(&*brokers, from.as_str()).group("of-the-job"))
-        .try_map(|message| message.text().map(|text| text.parse::<u64>().unwrap_or(KEYS)))
+    let source = KafkaSource::new(&*brokers, from.as_str()).group("of-the-job");
+    let source = match std::env::var("TEST_ENDS") {
+        Ok(_) => source.until_now(),
+        Err(_) => source,
+    };
+    let slow = std::env::var("TEST_SLOW").map_or(0, |millis| millis.parse().expect("a number"));
+    let (source, sink) = match std::env::var("TEST_USER") {
+        Ok(user) => options(&user).into_iter().fold((source, sink), |(source, sink), option| {
+            (source.option(option.0, option.1), sink.option(option.0, option.1))
+        }),
+        Err(_) => (source, sink),
+    };
+    env.read(source)
+        .try_map(move |message| {
+            thread::sleep(Duration::from_millis(slow));
+            message.text().map(|text| text.parse::<u64>().unwrap_or(KEYS))
+        })
         .group_by(|key| *key)
         .stateful_map(0u64, |_, count, _| {
             *count += 1;
@@ -65,6 +81,16 @@ fn count() -> Result<()> {
         .unkey()
         .write(Held(sink));
     env.run()
+}
+
+/// How a user connects with the password of tests.
+pub fn options(user: &str) -> [(&'static str, &str); 4] {
+    [
+        ("security.protocol", "sasl_plaintext"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", user),
+        ("sasl.password", "secret"),
+    ]
 }
 
 /// Writes a thousand numbers, from the one that is set, and ends.
@@ -96,7 +122,8 @@ fn environment() -> Environment {
     let mut config = Config::default();
     config.cores = set("TEST_CORES").parse().expect("a number of cores");
     let mut checkpoints = CheckpointConfig::new(PathBuf::from(set("TEST_FOLDER")));
-    checkpoints.interval = Duration::from_millis(30);
+    let interval = std::env::var("TEST_INTERVAL").map(|millis| millis.parse().expect("a number"));
+    checkpoints.interval = Duration::from_millis(interval.unwrap_or(30));
     config.checkpoints = Some(checkpoints);
     Environment::with_config(config)
 }
@@ -123,20 +150,35 @@ pub fn job() -> ExitCode {
 /// A job that runs, and may be started again.
 pub struct Pipeline {
     pub from: String,
-    to: String,
+    pub to: String,
     pub folder: TempDir,
     delivery: &'static str,
     cores: usize,
+    /// What the job is to know beside that.
+    pub variables: Vec<(&'static str, String)>,
     pub child: Child,
 }
 
 impl Pipeline {
     pub fn start(broker: &Broker, name: &str, delivery: &'static str) -> Self {
+        Self::start_with(broker, name, delivery, Vec::new(), |_| {})
+    }
+
+    /// Starts it when there is something in the topic that it reads.
+    pub fn start_with(
+        broker: &Broker,
+        name: &str,
+        delivery: &'static str,
+        variables: Vec<(&'static str, String)>,
+        prepare: impl FnOnce(&str),
+    ) -> Self {
         let from = broker.topic(&format!("{name}-from"), 3);
         let to = broker.topic(&format!("{name}-to"), 2);
+        prepare(&from);
         let folder = tempfile::tempdir().unwrap();
-        let child = run(broker, &from, &to, folder.path(), delivery, 2);
-        Self { from, to, folder, delivery, cores: 2, child }
+        let mut job = command(broker, &from, &to, folder.path(), delivery, 2);
+        let child = job.envs(variables.iter().cloned()).spawn().unwrap();
+        Self { from, to, folder, delivery, cores: 2, variables, child }
     }
 
     pub fn kill(&mut self) {
@@ -144,7 +186,7 @@ impl Pipeline {
         self.child.wait().unwrap();
     }
 
-    fn restart(&mut self, broker: &Broker) {
+    pub fn restart(&mut self, broker: &Broker) {
         drop(self.replace(broker));
     }
 
@@ -157,7 +199,8 @@ impl Pipeline {
             other => other,
         };
         let Self { from, to, folder, delivery, cores, .. } = self;
-        let next = run(broker, from, to, folder.path(), delivery, *cores);
+        let mut job = command(broker, from, to, folder.path(), delivery, *cores);
+        let next = job.envs(self.variables.iter().cloned()).spawn().unwrap();
         std::mem::replace(&mut self.child, next)
     }
 
@@ -166,19 +209,34 @@ impl Pipeline {
     }
 }
 
-fn run(
+fn command(
     broker: &Broker,
     from: &str,
     to: &str,
     folder: &Path,
     delivery: &str,
     cores: usize,
-) -> Child {
+) -> Command {
     let mut job = apart(std::env::current_exe().unwrap());
     job.env(JOB, broker.address()).env("TEST_FROM", from).env("TEST_TO", to);
     job.env("TEST_FOLDER", folder).env("TEST_DELIVERY", delivery);
     job.env("TEST_CORES", NonZeroUsize::new(cores).unwrap().to_string());
-    job.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    job.stdin(Stdio::null()).stdout(Stdio::null());
+    job
+}
+
+/// Waits until a run has ended; returns whether it has ended well, or its error.
+pub fn end_of(run: &mut Child, folder: &Path) -> std::result::Result<(), String> {
+    let begun = Instant::now();
+    let ended = loop {
+        match run.try_wait().unwrap() {
+            Some(ended) => break ended,
+            None => assert!(begun.elapsed() < PATIENCE, "the job does not end"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let said = || std::fs::read_to_string(folder.join(format!("ended-{}", run.id()))).unwrap();
+    if ended.success() { Ok(()) } else { Err(said()) }
 }
 
 /// Appends records of all keys; returns when they are acknowledged, which a broker may have to be started for.
@@ -192,7 +250,7 @@ pub fn append(broker: &Broker, topic: &str, from: u64, count: u64) {
 }
 
 /// The counts of each key that are in the topic, in the order of its partition.
-fn counts(broker: &Broker, topic: &str) -> BTreeMap<String, Vec<u64>> {
+pub fn counts(broker: &Broker, topic: &str) -> BTreeMap<String, Vec<u64>> {
     let mut counts = BTreeMap::<_, Vec<_>>::new();
     for found in broker.records(topic) {
         let payload = found.payload.unwrap();
@@ -319,14 +377,45 @@ fn at_least_once(broker: &mut Broker) {
     }
 }
 
+/// Killed before its first checkpoint and behind it, with more records each time, and a partition more.
+fn ends(broker: &mut Broker) {
+    let first =
+        ["TEST_ENDS", "TEST_SLOW", "TEST_INTERVAL"].into_iter().zip(["yes", "1", "3600000"]);
+    let first = first.map(|(name, value)| (name, value.to_owned())).collect();
+    let before = |from: &str| append(broker, from, 0, 1_000);
+    let mut pipeline = Pipeline::start_with(broker, "ends", "exactly once", first, before);
+    stop_at("write", &pipeline, || {});
+    pipeline.kill();
+    assert!(checkpoints_in(&pipeline).is_empty());
+    // It has no checkpoint, and is first started now.
+    append(broker, &pipeline.from, 1_000, 1_000);
+    pipeline.variables[2].1 = "30".to_owned();
+    pipeline.restart(broker);
+    stop_at("commit", &pipeline, || {});
+    pipeline.kill();
+    assert!(!checkpoints_in(&pipeline).is_empty());
+    append(broker, &pipeline.from, 2_000, 1_000);
+    broker.add_partitions(&pipeline.from, 4);
+    broker.append(&pipeline.from, Some(3), [("1", "1")]);
+    pipeline.restart(broker);
+    assert_eq!(end_of(&mut pipeline.child, pipeline.folder.path()), Ok(()));
+    each_once(broker, &pipeline, 2_000);
+}
+
+fn checkpoints_in(pipeline: &Pipeline) -> Vec<String> {
+    let names = std::fs::read_dir(pipeline.folder.path()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with("checkpoint-")).collect()
+}
+
 /// A directory of checkpoints gives the transactions of a sink the same names each time.
 fn numbers_go_on(broker: &mut Broker) {
     let (topic, folder) = (broker.topic("numbers", 2), tempfile::tempdir().unwrap());
     let runs = [("numbers", 1), ("open numbers", 3), ("numbers", 2), ("open numbers", 1)];
     for (round, (delivery, cores)) in runs.into_iter().enumerate() {
         let from = format!("{}", 1_000 * round);
-        let mut job = run(broker, &from, &topic, folder.path(), delivery, cores);
-        assert!(job.wait().unwrap().success());
+        let mut job = command(broker, &from, &topic, folder.path(), delivery, cores);
+        assert!(job.status().unwrap().success());
     }
     let expected: Vec<_> = (0..4_000).map(|n| format!("{n:06}")).collect();
     assert_eq!(broker.texts(&topic), expected);

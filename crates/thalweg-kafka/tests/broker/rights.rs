@@ -1,7 +1,9 @@
 //! Users who may not do all that a job needs, and whose passwords change.
 
 use crate::Test;
-use crate::broker::{Broker, PATIENCE, Right};
+use crate::broker::{Broker, More, PATIENCE, Right};
+use crate::killed::{KEYS, Pipeline, append, counts, each_once, end_of, expect};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -16,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("a_sink_says_what_its_user_may_not_do", sink_may_not),
     ("a_right_that_is_taken_ends_a_running_job", taken),
     ("a_password_that_is_changed_ends_a_running_job", changed),
+    ("the_rights_that_are_documented_are_enough", enough),
 ];
 
 /// How a user connects.
@@ -228,4 +231,60 @@ fn changed(broker: &mut Broker) {
     check("writes", &error_of(jobs.writes), &["Authentication failed", password]);
     broker.append(&jobs.open, Some(0), [("b", "b")]);
     check("commits", &error_of(jobs.commits), &["Authentication failed", password]);
+}
+
+/// A broker on which a user may do nothing but what a rule allows.
+fn strict() -> Broker {
+    let jars = std::env::var_os("THALWEG_KAFKA_JARS").expect("there was a broker before");
+    let properties = "allow.everyone.if.no.acl.found=false\n".to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    Broker::start_with(Path::new(&jars), folder, &More { properties, ..More::default() })
+}
+
+/// The rights of the guide's table, one way after another, and without `Write` on the topic first. What waits then is written when the
+/// right is there.
+fn enough(_: &mut Broker) {
+    let broker = &strict();
+    let allow = |right: Right<'_>| broker.rule("limited", right, true);
+    allow(Right::group("of-the-job", Right::READ));
+    for (name, delivery) in [("least", "at least once"), ("kept", "exactly once"), ("open", "open")]
+    {
+        let user = vec![
+            ("TEST_USER", "limited".to_owned()),
+            ("THALWEG_KAFKA_TEST_JOB", broker.address_of_users()),
+        ];
+        if name == "kept" {
+            allow(Right::transactions("thalweg", Right::WRITE));
+            allow(Right::groups("thalweg", Right::READ));
+        }
+        let to = format!("{name}-to");
+        let mut pipeline = Pipeline::start_with(broker, name, delivery, user, |from| {
+            append(broker, from, 0, 1_000);
+            allow(Right::topic(from, Right::READ));
+            allow(Right::topic(from, Right::DESCRIBE));
+            allow(Right::topic(&to, Right::DESCRIBE));
+            if name != "least" {
+                allow(Right::topic(&to, Right::READ));
+            }
+        });
+        let error = end_of(&mut pipeline.child, pipeline.folder.path()).unwrap_err();
+        for part in ["Config: write (crates/thalweg-kafka/", "`Write`", &format!("topic `{to}`")] {
+            assert!(error.contains(part), "{name}: {error}");
+        }
+        allow(Right::topic(&to, Right::WRITE));
+        pipeline.restart(broker);
+        expect(broker, &mut pipeline, 1_000);
+        append(broker, &pipeline.from, 1_000, 1_000);
+        pipeline.kill();
+        pipeline.restart(broker);
+        expect(broker, &mut pipeline, 2_000);
+        pipeline.kill();
+        if name != "least" {
+            each_once(broker, &pipeline, 2_000);
+        }
+        for (key, counts) in counts(broker, &to) {
+            let counts: BTreeSet<_> = counts.into_iter().collect();
+            assert_eq!(counts, (1..=2_000 / KEYS).collect(), "{name}: of key {key}");
+        }
+    }
 }

@@ -6,10 +6,9 @@
 
 use crate::Test;
 use crate::broker::{Broker, PATIENCE};
-use crate::killed::{Pipeline, append, each_once, expect, set, signal};
+use crate::killed::{Pipeline, append, each_once, end_of, expect, set, signal};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::Result;
@@ -96,7 +95,7 @@ impl<W: SinkWriter> SinkWriter for HeldWriter<W> {
 }
 
 /// Has the run that is there wait at a moment, and stops its process then.
-fn stop_at(moment: &str, pipeline: &Pipeline, append: impl FnOnce()) {
+pub fn stop_at(moment: &str, pipeline: &Pipeline, append: impl FnOnce()) {
     let folder = pipeline.folder.path();
     let (asked, held) = (folder.join(moment), folder.join(moment).with_extension("held"));
     File::create(&asked).unwrap();
@@ -109,17 +108,6 @@ fn stop_at(moment: &str, pipeline: &Pipeline, append: impl FnOnce()) {
     signal(&pipeline.child, "STOP");
     fs::remove_file(asked).unwrap();
     fs::remove_file(held).unwrap();
-}
-
-/// Waits until a run has ended; returns its error.
-fn error_of(mut run: Child, pipeline: &Pipeline) -> String {
-    let begun = Instant::now();
-    while run.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < PATIENCE, "the old run does not end");
-        thread::sleep(Duration::from_millis(10));
-    }
-    let said = pipeline.folder.path().join(format!("ended-{}", run.id()));
-    fs::read_to_string(said).expect("it has ended with an error")
 }
 
 /// What an old run says: the checkpoints are another one's, or the transactions.
@@ -143,11 +131,11 @@ fn old_runs_wake(broker: &mut Broker, name: &str, delivery: &'static str, moment
         expect(broker, &mut pipeline, count);
         stop_at(moment, &pipeline, || _ = more(&pipeline));
         fs::remove_file(pipeline.folder.path().join("lock")).unwrap();
-        let old = pipeline.replace(broker);
+        let mut old = pipeline.replace(broker);
         let count = more(&pipeline);
         expect(broker, &mut pipeline, count);
         signal(&old, "CONT");
-        let error = error_of(old, &pipeline);
+        let error = end_of(&mut old, pipeline.folder.path()).unwrap_err();
         assert!(REASONS.iter().any(|reason| error.contains(reason)), "at {moment}: {error}");
     }
     let count = more(&pipeline);
