@@ -161,8 +161,8 @@ impl KafkaSource {
     }
 
     /// Ends behind the records that are there when the job is first started, in each partition. A job that goes on from a
-    /// checkpoint ends at the same place, and reads no partition that was added since. Before its first checkpoint it has
-    /// written nothing that counts, and where it ends is decided when it is started again.
+    /// checkpoint ends at the same place, and reads no partition that was added since. As long as it has no checkpoint, each
+    /// start is the first one.
     #[must_use]
     pub fn until_now(mut self) -> Self {
         self.until = Until::Now;
