@@ -6,11 +6,11 @@ use crate::connections::Connections;
 use crate::kept::Kept;
 use crate::open::{OpenTransactions, ended, has_ended};
 use crate::outgoing::{Limits, Outgoing};
-use crate::rights::Needs;
+use crate::rights::{Needs, code_of};
 use crate::transactions::Epoch;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::producer::{DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
 use std::fmt;
 use std::marker::PhantomData;
@@ -53,6 +53,8 @@ pub(crate) struct Deliveries {
     topic: String,
     /// The transactional id, if records are sent in open transactions.
     transactional_id: Option<String>,
+    /// What the client's log has of the last transaction that failed.
+    failed: Mutex<Option<String>>,
     room: Room,
     faults: Faults,
     connections: Arc<Connections>,
@@ -66,12 +68,15 @@ pub(crate) struct Deliveries {
 impl ClientContext for Deliveries {
     fn log(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
         self.connections.logged(level, subject, line);
+        if subject == "TXNERR" {
+            *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.to_owned());
+        }
         self.look();
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.connections.failed(&error, reason);
-        // Of the records that are waiting to be sent, only that they are purged is said.
+        // Before its records are purged.
         if self.transactional_id.is_some() && has_ended(&error) {
             _ = self.unsent(&error);
             self.wake();
@@ -114,6 +119,7 @@ impl Deliveries {
         Self {
             topic,
             transactional_id,
+            failed: Mutex::default(),
             room,
             connections,
             faults: Faults::default(),
@@ -125,7 +131,18 @@ impl Deliveries {
 
     /// An error about a record that could not be sent, of which others hear, too.
     fn unsent(&self, cause: &KafkaError) -> Error {
-        let (cause, connections) = (cause.clone(), Arc::clone(&self.connections));
+        // Of records that wait when a transaction has failed, only that they are purged is said.
+        let is_purged = matches!(code_of(cause), Some(Code::PurgeQueue | Code::PurgeInflight));
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let send = || "send a record".to_owned();
+        let (doing, cause) = match failed.filter(|_| is_purged) {
+            Some(line) if line.contains("TOPIC_AUTHORIZATION_FAILED") => {
+                (send(), KafkaError::MessageProduction(Code::TopicAuthorizationFailed))
+            }
+            Some(line) => (format!("{}: {line}", send()), cause.clone()),
+            None => (send(), cause.clone()),
+        };
+        let connections = Arc::clone(&self.connections);
         let (topic, id) = (self.topic.clone(), self.transactional_id.clone());
         let unsent = move || {
             if let Some(id) = &id
@@ -134,7 +151,7 @@ impl Deliveries {
                 return ended(id, cause.clone());
             }
             let needs = Needs::topic("`Write`", &topic);
-            connections.error("send a record", &needs, cause.clone())
+            connections.error(&doing, &needs, cause.clone())
         };
         let error = unsent();
         self.faults.add(Box::new(unsent));
