@@ -5,18 +5,30 @@ use crate::test::{FEATURES, compilers};
 use crate::{metadata, profile, setup};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Runs the tests.
 pub(crate) fn check(totals: &mut Totals) -> Result<()> {
-    run_programs(&["broker", "profile"], Some(profile::flink()?), totals)
+    let flink = profile::flink()?;
+    run_tests(programs(&["broker", "profile"])?.env("THALWEG_FLINK_JARS", flink), totals)
 }
 
-/// Runs test programs that start a broker, and pipelines on Flink if they have its jars.
-pub(crate) fn run_programs(
-    names: &[&str],
-    flink: Option<PathBuf>,
-    totals: &mut Totals,
-) -> Result<()> {
+/// Kills jobs, hosts and brokers, so many times in each test, after times that follow from a seed.
+pub(crate) fn kill(kills: u64, seed: u64, totals: &mut Totals) -> Result<()> {
+    let mut tests = programs(&["broker"])?;
+    tests.env("THALWEG_KAFKA_KILLS", kills.to_string());
+    tests.env("THALWEG_KAFKA_SEED", seed.to_string());
+    // A part of the names of all tests that kill.
+    run_tests(tests.args(["--", "killed"]), totals)
+}
+
+/// Runs test programs that start a broker.
+pub(crate) fn run_programs(names: &[&str], totals: &mut Totals) -> Result<()> {
+    run_tests(&mut programs(names)?, totals)
+}
+
+/// Test programs that start a broker.
+fn programs(names: &[&str]) -> Result<Command> {
     compilers()?;
     // It ends the broker with the test.
     setup::debian("setpriv", "util-linux")?;
@@ -26,8 +38,7 @@ pub(crate) fn run_programs(
     let mut tests = cargo(["test", "--workspace", FEATURES]);
     names.iter().for_each(|name| _ = tests.args(["--test", name]));
     tests.env("THALWEG_KAFKA_JARS", jars);
-    flink.map(|jars| tests.env("THALWEG_FLINK_JARS", jars));
-    run_tests(&mut tests, totals)
+    Ok(tests)
 }
 
 /// The folder with the broker's jars, which are got unless they are there.

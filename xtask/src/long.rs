@@ -3,20 +3,24 @@
 //! The test command runs a sample of the same cases. A part that fails does not stop the others.
 
 use crate::fuzz::{self, Amount};
+use crate::kafka;
 use crate::process::{Totals, cargo, run_tests};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Instant;
 
 /// Run the randomised tests at length: hours
 ///
-/// All hostile programs, thousands of generated jobs, every `check` with many seeds, and the fuzz targets.
+/// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, and jobs between
+/// topics of Kafka that are killed, or their hosts, or their broker, hundreds of times.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   cargo xtask long                        everything
   cargo xtask long --part generated --jobs 100000 --seed 7
-  cargo xtask long --part fuzz --executions 1000000")]
+  cargo xtask long --part fuzz --executions 1000000
+  cargo xtask long --part kafka --kills 50 --kafka-seed 7")]
 pub(crate) struct Arguments {
     /// Only this part; may be given several times
     #[arg(long, value_enum)]
@@ -37,6 +41,14 @@ pub(crate) struct Arguments {
     /// Inputs over all fuzz targets
     #[arg(long, default_value_t = 100_000_000)]
     executions: u64,
+
+    /// Kills in each test of Kafka
+    #[arg(long, default_value_t = 200)]
+    kills: u64,
+
+    /// The seed of the times between kills, as an earlier run has printed it; a random one by default
+    #[arg(long)]
+    kafka_seed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -45,12 +57,13 @@ enum Part {
     Generated,
     Check,
     Fuzz,
+    Kafka,
 }
 
 /// Runs the selected parts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
-    for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz] {
+    for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz, Part::Kafka] {
         if !arguments.part.is_empty() && !arguments.part.contains(&part) {
             continue;
         }
@@ -73,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
-    let Arguments { jobs, seed, seeds, executions, .. } = arguments;
+    let Arguments { jobs, seed, seeds, executions, kills, .. } = arguments;
     match part {
         Part::Hostile => tests(&["--test", "hostile"], &[("THALWEG_HOSTILE", "all".to_owned())]),
         Part::Generated => tests(
@@ -87,6 +100,16 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
             tests(&["--lib", "--test", "*"], &[("THALWEG_CHECK_SEEDS", seeds.to_string())])
         }
         Part::Fuzz => fuzz::run_targets(None, &Amount::Executions(*executions)),
+        Part::Kafka => {
+            // Short enough to be typed again.
+            let random = || RandomState::new().hash_one(kills) % 1_000_000_000;
+            let seed = arguments.kafka_seed.unwrap_or_else(random);
+            let mut totals = Totals::default();
+            kafka::kill(*kills, seed, &mut totals).with_context(|| {
+                format!("the times are those of `--kills {kills} --kafka-seed {seed}`")
+            })?;
+            some_ran(totals)
+        }
     }
 }
 
@@ -97,6 +120,10 @@ fn tests(which: &[&str], variables: &[(&str, String)]) -> Result<()> {
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let mut totals = Totals::default();
     run_tests(&mut command, &mut totals)?;
+    some_ran(totals)
+}
+
+fn some_ran(totals: Totals) -> Result<()> {
     if totals.ran() == 0 {
         bail!("no test ran, although there should be some");
     }

@@ -52,7 +52,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<Option<Unable>> {
     if let Some(unable) = unable()? {
         return Ok(Some(unable));
     }
-    kafka::run_programs(&["networks"], None, totals)?;
+    kafka::run_programs(&["networks"], totals)?;
     Ok(None)
 }
 

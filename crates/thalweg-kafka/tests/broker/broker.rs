@@ -165,6 +165,8 @@ impl Broker {
              transaction.abort.timed.out.transaction.cleanup.interval.ms=500\n\
              log.retention.check.interval.ms=500\n\
              log.cleaner.backoff.ms=200\n\
+             broker.session.timeout.ms=3000\n\
+             broker.heartbeat.interval.ms=500\n\
              {}",
             data.display(),
             more.properties
@@ -193,6 +195,14 @@ impl Broker {
     pub fn restart(&mut self) {
         self.child = serve(self.folder.path(), &self.classes);
         self.wait();
+    }
+
+    /// Starts it again, and kills it after a time: it may have begun to answer or not.
+    #[allow(dead_code)]
+    pub fn start_and_kill(&mut self, after: Duration) {
+        self.child = serve(self.folder.path(), &self.classes);
+        thread::sleep(after);
+        self.kill();
     }
 
     fn wait(&self) {
@@ -336,6 +346,8 @@ impl Broker {
     pub fn producer(&self, transactions: Option<&str>) -> BaseProducer {
         let mut config = self.config();
         config.set("linger.ms", "1");
+        // What is sent again, since a broker was killed before its answer, must not be there twice.
+        config.set("enable.idempotence", "true");
         if let Some(name) = transactions {
             config.set("transactional.id", name);
         }

@@ -3,8 +3,9 @@
 
 use crate::Test;
 use crate::broker::{Broker, PATIENCE, apart, free_port, send};
-use crate::killed::{JOB, kills, set, signal};
-use rdkafka::producer::{BaseRecord, Producer as _};
+use crate::killed::{JOB, OPEN_FOR, set, signal};
+use crate::kills::{Kills, check, spread};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -23,13 +24,23 @@ pub const TESTS: &[Test] = &[
     ("hosts_share_the_partitions_and_answer_as_one", shared),
     ("a_bounded_job_ends_on_hosts_without_a_partition", few),
     ("bad_records_go_aside_on_the_host_that_reads_them", bad_records),
-    ("each_record_counts_once_whichever_host_is_killed", killed),
+    ("each_record_counts_once_whichever_host_is_killed", |broker| {
+        killed(broker, Kills::new("killed-hosts", 12), "kept");
+    }),
+    ("each_record_counts_once_in_open_transactions_whichever_host_is_killed", |broker| {
+        killed(broker, Kills::new("open-killed-hosts", 8), "open");
+    }),
     ("a_job_goes_on_with_more_tasks_than_partitions", |broker| rescaled(broker, "rescaled-few", 2)),
     ("a_job_goes_on_with_fewer_tasks_than_partitions", |broker| {
         rescaled(broker, "rescaled-many", 9)
     }),
     ("one_of_the_hosts_reads_partitions_that_are_added", added),
-    ("each_record_counts_once_on_hosts_whose_broker_is_killed", broker_killed),
+    ("each_record_counts_once_on_hosts_whose_broker_is_killed", |broker| {
+        broker_killed(broker, Kills::new("hosts-without-a-broker", 1), "kept");
+    }),
+    ("each_record_counts_once_in_open_transactions_on_hosts_whose_broker_is_killed", |broker| {
+        broker_killed(broker, Kills::new("open-hosts-without-a-broker", 1), "open");
+    }),
     ("windows_of_what_is_new_are_those_of_one_host", windows),
 ];
 
@@ -94,7 +105,11 @@ pub fn job() -> Result<()> {
         out.key(key.to_string()).payload(format!("{key} {text}"));
         Ok(())
     };
-    hashes.unkey().write(KafkaSink::exactly_once(&*brokers, set("TEST_TO"), encode));
+    let sink = KafkaSink::exactly_once(&*brokers, set("TEST_TO"), encode);
+    hashes.unkey().write(match std::env::var("TEST_SINK").as_deref() {
+        Ok("open") => sink.open_transactions(OPEN_FOR),
+        _ => sink,
+    });
     let job = env.start()?;
     let (control, asked) = (job.control(), PathBuf::from(set("TEST_FOLDER")).join("suspend"));
     thread::spawn(move || {
@@ -212,16 +227,30 @@ impl Fleet {
 
     /// Appends records of keys, each to the partition of its key; returns when they are acknowledged.
     fn append(&mut self, broker: &Broker, keys: std::ops::Range<u64>, count: u64) {
+        self.send(broker, keys, count, Duration::ZERO).flush(PATIENCE).unwrap();
+    }
+
+    /// Sends records of keys until a time is over, so that the job has some on their way at each moment. The producer is still
+    /// to be flushed.
+    fn send(
+        &mut self,
+        broker: &Broker,
+        keys: std::ops::Range<u64>,
+        count: u64,
+        over: Duration,
+    ) -> BaseProducer {
         let producer = broker.producer(None);
-        let begun: u64 = self.sent.values().map(|sent| sent.len() as u64).sum();
-        for n in begun..begun + count {
-            let key = keys.start + n % (keys.end - keys.start);
-            self.sent.entry(key).or_default().push(n);
-            let (key, text) = (key.to_string(), n.to_string());
-            let record = BaseRecord::to(&self.from).key(&*key).payload(&*text);
-            send(&producer, record.partition(self.partition_of(&key)));
-        }
-        producer.flush(PATIENCE).unwrap();
+        let begun = self.records() as u64;
+        spread(count, over, |part| {
+            for n in part.start + begun..part.end + begun {
+                let key = keys.start + n % (keys.end - keys.start);
+                self.sent.entry(key).or_default().push(n);
+                let (key, text) = (key.to_string(), n.to_string());
+                let record = BaseRecord::to(&self.from).key(&*key).payload(&*text);
+                send(&producer, record.partition(self.partition_of(&key)));
+            }
+        });
+        producer
     }
 
     fn partition_of(&self, key: &str) -> i32 {
@@ -322,7 +351,7 @@ impl Fleet {
         let expected = self.expected();
         assert_eq!(hashes.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (key, expected) in expected {
-            assert!(hashes[&key] == expected, "of key {key}: {:?} for {expected:?}", hashes[&key]);
+            check(&hashes[&key], &expected, &format!("key {key}"));
         }
         readers
     }
@@ -451,38 +480,40 @@ fn bad_records(broker: &mut Broker) {
     }
 }
 
-fn killed(broker: &mut Broker) {
-    let mut fleet = Fleet::new(broker, "killed-hosts", 5);
+fn killed(broker: &mut Broker, mut kills: Kills, sink: &str) {
+    let mut fleet = Fleet::new(broker, kills.of(), 5);
+    fleet.variables.push(("TEST_SINK", sink.to_owned()));
     let cores = [1, 2, 1];
     fleet.start(broker, &cores);
-    let mut random = 88_172_645_463_325_252_u64;
-    let mut next = |below: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % below
-    };
-    for kill in 0..kills(12) {
-        fleet.append(broker, 0..KEYS, 2_000);
+    while let Some(kill) = kills.another() {
         // Half of them when the job is known to run, so that it gets on.
         let was_running = kill % 2 == 0;
         if was_running {
             let written = fleet.answers(broker).count;
+            fleet.append(broker, 0..KEYS, 1_000);
             fleet.expect(broker, fleet.records().min(written + 1));
         }
-        thread::sleep(Duration::from_millis(next(if was_running { 150 } else { 1_500 })));
+        let time = kills.millis_below(if was_running { 150 } else { 1_500 });
+        let producer = fleet.send(broker, 0..KEYS, 1_000, time);
         // Where the first host is lost, others may be held up, and notice it when the next run has written behind what they have.
         if kill % 4 == 0 {
             fleet.others("STOP");
             let survivors = fleet.kill(0);
+            producer.flush(PATIENCE).unwrap();
             fleet.start(broker, &cores);
             fleet.append(broker, 0..KEYS, 2_000);
             fleet.expect(broker, fleet.records());
             survivors.signal("CONT");
             survivors.notice(&fleet, true);
         } else {
-            fleet.kill(next(3) as usize).notice(&fleet, was_running);
+            let survivors = fleet.kill(kills.below(3) as usize);
+            producer.flush(PATIENCE).unwrap();
+            survivors.notice(&fleet, was_running);
             fleet.start(broker, &cores);
+        }
+        if kills.is_checked() {
+            fleet.expect(broker, fleet.records());
+            fleet.each_once(broker);
         }
     }
     fleet.append(broker, 0..KEYS, 2_000);
@@ -534,15 +565,27 @@ fn added(broker: &mut Broker) {
     fleet.each_once(broker);
 }
 
-fn broker_killed(broker: &mut Broker) {
-    let mut fleet = Fleet::new(broker, "hosts-without-a-broker", 4);
+fn broker_killed(broker: &mut Broker, mut kills: Kills, sink: &str) {
+    let mut fleet = Fleet::new(broker, kills.of(), 4);
+    fleet.variables.push(("TEST_SINK", sink.to_owned()));
     fleet.start(broker, &[1, 1]);
-    fleet.append(broker, 0..KEYS, 2_000);
-    fleet.expect(broker, 1);
-    fleet.append(broker, 0..KEYS, 2_000);
-    broker.kill();
-    thread::sleep(Duration::from_millis(500));
-    broker.restart();
+    while let Some(kill) = kills.another() {
+        // Half of them when the job is known to get on.
+        if kill % 2 == 0 {
+            let written = fleet.answers(broker).count;
+            fleet.append(broker, 0..KEYS, 2_000);
+            fleet.expect(broker, fleet.records().min(written + 1));
+        }
+        let producer = fleet.send(broker, 0..KEYS, 2_000, kills.millis_below(1_000));
+        broker.kill();
+        thread::sleep(kills.millis_below(500));
+        broker.restart();
+        producer.flush(PATIENCE).unwrap();
+        if kills.is_checked() {
+            fleet.expect(broker, fleet.records());
+            fleet.each_once(broker);
+        }
+    }
     fleet.append(broker, 0..KEYS, 2_000);
     fleet.expect(broker, fleet.records());
     fleet.suspend();

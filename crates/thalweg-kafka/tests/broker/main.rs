@@ -10,6 +10,7 @@ mod broker;
 mod encrypted;
 mod hosts;
 mod killed;
+mod kills;
 mod open;
 mod reading;
 #[cfg(feature = "avro")]
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         rights::TESTS,
         #[cfg(feature = "tls")]
         encrypted::TESTS,
+        kills::TESTS,
         killed::TESTS,
         superseded::TESTS,
         hosts::TESTS,
