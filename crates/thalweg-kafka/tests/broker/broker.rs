@@ -346,12 +346,19 @@ impl Broker {
     pub fn producer(&self, transactions: Option<&str>) -> BaseProducer {
         let mut config = self.config();
         config.set("linger.ms", "1");
-        // What is sent again, since a broker was killed before its answer, must not be there twice.
-        config.set("enable.idempotence", "true");
         if let Some(name) = transactions {
             config.set("transactional.id", name);
         }
         config.create().expect("a client")
+    }
+
+    /// What makes records that are there once, also if a broker is killed before it answers. It begins half a second later.
+    #[allow(dead_code)]
+    pub fn idempotent_producer(&self) -> BaseProducer {
+        let mut config = self.config();
+        // Soon after the broker is there again.
+        config.set("linger.ms", "1").set("reconnect.backoff.max.ms", "500");
+        config.set("enable.idempotence", "true").create().expect("a client")
     }
 
     /// Appends texts to a topic: to this partition, or to that of their keys.

@@ -260,7 +260,7 @@ struct Feed {
 
 impl Feed {
     fn new(broker: &Broker, pipeline: &Pipeline) -> Self {
-        Self { producer: broker.producer(None), topic: pipeline.from.clone(), sent: 0 }
+        Self { producer: broker.idempotent_producer(), topic: pipeline.from.clone(), sent: 0 }
     }
 
     /// Sends records of all keys until a time is over, so that a job has some on their way at each moment.
