@@ -72,9 +72,10 @@ impl Kills {
 impl Drop for Kills {
     fn drop(&mut self) {
         if thread::panicking() {
-            let Self { of, seed, count, begun, .. } = self;
+            let Self { of, seed, count, begun, .. } = *self;
+            let last = begun.min(count);
             let set = format!("THALWEG_KAFKA_SEED={seed} THALWEG_KAFKA_KILLS={count}");
-            eprintln!("{of}: failed at kill {begun} of {count}, with {set}");
+            eprintln!("{of}: failed at or behind kill {last} of {count}, with {set}");
         }
     }
 }
