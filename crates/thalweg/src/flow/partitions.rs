@@ -11,7 +11,7 @@
 
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::time::Timestamp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The partitions of the source that a stage begins with. Empty where each task of the source tracks its own
 /// watermark.
@@ -20,6 +20,8 @@ pub(crate) struct Partitions {
     /// Whether an operator of the stage generates watermarks.
     timed: AtomicBool,
     state: Mutex<State>,
+    /// Of the splits that tasks of this host read, by number.
+    split_names: Mutex<BTreeMap<usize, String>>,
 }
 
 impl Partitions {
@@ -31,6 +33,16 @@ impl Partitions {
     /// Whether the source must send [`Event::Partition`].
     pub(crate) fn is_timed(&self) -> bool {
         self.timed.load(Ordering::Acquire)
+    }
+
+    /// Notes what a split is called in messages.
+    pub(crate) fn name_split(&self, split: usize, name: String) {
+        lock(&self.split_names).insert(split, name);
+    }
+
+    /// What a split is called, if it has a name.
+    pub(crate) fn split_name(&self, split: usize) -> Option<String> {
+        lock(&self.split_names).get(&split).cloned()
     }
 
     /// Sets the number of pieces of each partition.

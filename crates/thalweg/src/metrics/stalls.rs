@@ -119,6 +119,7 @@ mod tests {
                 least: Some(5_000_000),
                 greatest: Some(9_000_000),
                 held_by: Some(3),
+                split: None,
                 still: Duration::from_secs(11),
             }),
             ..OperatorStats::default()

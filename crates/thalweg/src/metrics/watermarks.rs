@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The progress of event time in one task of an operator that generates watermarks.
-#[derive(Clone, Copy, Debug, Data)]
+#[derive(Clone, Debug, Data)]
 pub(crate) struct Mark {
     /// Its last watermark; `None` before the first.
     pub(crate) at: Option<Timestamp>,
@@ -15,6 +15,8 @@ pub(crate) struct Mark {
     pub(crate) still: Duration,
     /// Whether it holds back no other task: its input has ended, or it is idle.
     pub(crate) excused: bool,
+    /// Of the splits that it reads, the one that holds it back.
+    pub(crate) split: Option<String>,
 }
 
 /// The progress of event time in the tasks of an operator that generates watermarks; each task is a partition of the
@@ -29,6 +31,9 @@ pub struct WatermarkStats {
     pub greatest: Option<i64>,
     /// The partition with the least watermark, counted from 0; `None` when all have ended or are idle.
     pub held_by: Option<usize>,
+    /// The split of a connector that holds back the watermark of that task, such as `orders/3`, if it reads splits.
+    #[serde(default)]
+    pub split: Option<String>,
     /// The time since the watermark of that partition last advanced.
     #[serde(with = "super::stats::seconds")]
     pub still: Duration,
@@ -42,7 +47,8 @@ impl WatermarkStats {
         let waited = marks.iter().enumerate().filter(|(_, mark)| !mark.excused);
         match waited.min_by_key(|(_, mark)| (mark.at, std::cmp::Reverse(mark.still))) {
             Some((task, mark)) => {
-                Self { least: micros(mark), greatest, held_by: Some(task), still: mark.still }
+                let (held_by, split) = (Some(task), mark.split.clone());
+                Self { least: micros(mark), greatest, held_by, split, still: mark.still }
             }
             None => Self { greatest, ..Self::default() },
         }
@@ -50,7 +56,8 @@ impl WatermarkStats {
 
     /// What holds event time back, if it has not advanced for at least this long.
     pub fn holding(&self, at_least: Duration) -> Option<String> {
-        let partition = self.held_by?;
+        let task = self.held_by?;
+        let partition = self.split.clone().unwrap_or_else(|| task.to_string());
         if self.still < at_least {
             return None;
         }
@@ -79,7 +86,7 @@ mod tests {
 
     fn mark(at: Option<i64>, seconds: u64, excused: bool) -> Mark {
         let still = Duration::from_secs(seconds);
-        Mark { at: at.map(Timestamp::from_secs), still, excused }
+        Mark { at: at.map(Timestamp::from_secs), still, excused, split: None }
     }
 
     #[test]
@@ -104,6 +111,13 @@ mod tests {
             of(&[mark(Some(90), 12, false), mark(None, 11, false)]).as_deref(),
             Some(
                 "there is no watermark yet: partition 1 has had nothing that moves it for 11.00 s"
+            )
+        );
+        let split = Some("orders/7".to_owned());
+        assert_eq!(
+            of(&[mark(Some(90), 12, false), Mark { split, ..mark(None, 11, false) }]).as_deref(),
+            Some(
+                "there is no watermark yet: partition orders/7 has had nothing that moves it for 11.00 s"
             )
         );
     }

@@ -54,7 +54,7 @@ pub(super) fn measure(
                 if let Some(sample) = hot.get_mut(op) {
                     sample.add(count);
                 }
-                if let (Some(mark), Some(marks)) = (count.mark, marks.get_mut(op)) {
+                if let (Some(mark), Some(marks)) = (count.mark.clone(), marks.get_mut(op)) {
                     marks.push(mark);
                 }
                 if let Some(spans) = &count.under_way {

@@ -133,6 +133,7 @@ pub trait Emit<I: Record + ?Sized> {
 /// What is known when a split is opened.
 #[derive(Debug)]
 pub struct SplitContext {
+    pub(super) operator: Arc<str>,
     pub(super) waker: SplitWaker,
     pub(super) is_new: bool,
     /// An empty one, of the source's task.
@@ -140,6 +141,12 @@ pub struct SplitContext {
 }
 
 impl SplitContext {
+    /// The operator that reads, as errors name it: `read (src/main.rs:9)`. For what a connector logs; the engine adds it to errors
+    /// itself.
+    pub fn operator(&self) -> &str {
+        &self.operator
+    }
+
     /// What makes the engine call the reader again that said it had nothing.
     pub fn waker(&self) -> SplitWaker {
         self.waker.clone()

@@ -14,7 +14,7 @@ use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Nanos, nanos};
 use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::flow::{Event, Op, PartitionEvent, Publish, Push, Waker, WeakWaker, catch};
+use crate::flow::{Event, Op, PartitionEvent, Partitions, Publish, Push, Waker, WeakWaker, catch};
 use crate::io::portions::{Share, Shared, Work};
 use crate::memory::Reservation;
 use crate::metrics::show;
@@ -333,6 +333,7 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             memory: cx.fixed(cx.first_operator().unwrap_or_default()),
             waker: cx.waker.clone(),
             is_timed: cx.partitions.is_timed(),
+            partitions: Arc::clone(cx.partitions),
             state,
             before,
             opening: Opening::new(),
@@ -363,6 +364,7 @@ pub(super) struct SplitTask<S: SplitSource> {
     waker: Waker,
     /// Whether the stage has event time.
     is_timed: bool,
+    partitions: Arc<Partitions>,
     state: StateHandle,
     /// What the checkpoint has that the job began with.
     before: Before<S>,
@@ -435,14 +437,16 @@ impl<S: SplitSource> SplitTask<S> {
             };
             let ready = Arc::new(AtomicBool::new(true));
             let waker = SplitWaker { ready, task: self.waker.downgrade() };
-            let context = SplitContext { waker, is_new, memory: self.memory.another() };
-            unopened.push(Unopened { number, split, from, reads, context });
-            self.is_without = false;
+            let (operator, memory) = (self.op.name(), self.memory.another());
+            let context = SplitContext { operator, waker, is_new, memory };
             if self.is_timed {
                 // Before it is open: it holds event time back.
+                self.partitions.name_split(number as usize, split.to_string());
                 self.entered = Some(number);
                 self.events.push_back(PartitionEvent::Split(number as usize));
             }
+            unopened.push(Unopened { number, split, from, reads, context });
+            self.is_without = false;
         }
         if self.opens_itself {
             self.splits.extend(open_now(&*self.source, unopened)?);

@@ -387,7 +387,9 @@ where
     fn report(&mut self, report: &mut Report) {
         let still = Duration::from_nanos(self.clock.now().saturating_sub(self.moved_at));
         let excused = self.idle || self.over || self.held;
-        report.watermark(self.op.id(), Mark { at: self.said, still, excused });
+        let held_by = self.splits.holding(watermark_of(&self.generator));
+        let split = held_by.and_then(|split| self.partitions.split_name(split));
+        report.watermark(self.op.id(), Mark { at: self.said, still, excused, split });
         self.next.report(report);
     }
 

@@ -77,6 +77,13 @@ impl<G> Splits<G> {
         holding.map(|(number, split)| self.of(*number, split, current)).min().flatten()
     }
 
+    /// The one that holds back the watermark of the task.
+    pub(super) fn holding(&self, current: Option<Timestamp>) -> Option<usize> {
+        let holding = self.all.iter().filter(|(_, split)| !split.idle);
+        let with = holding.map(|(number, split)| (self.of(*number, split, current), *number));
+        with.min().map(|(_, number)| number)
+    }
+
     /// The watermark of one of them.
     pub(super) fn watermark_of(
         &self,
@@ -166,6 +173,10 @@ mod tests {
             splits.watermark(watermark_of::<u64>(generator))
         };
         assert_eq!(now(&splits, &generator), None, "nothing is known of the other one");
+        let holding = |splits: &Splits<Disorder>, generator: &Disorder| {
+            splits.holding(watermark_of::<u64>(generator))
+        };
+        assert_eq!(holding(&splits, &generator), Some(3));
         splits.enter::<u64>(3, &mut generator, &first);
         seen(&mut generator, 20);
         let three = now(&splits, &generator);
@@ -179,6 +190,7 @@ mod tests {
         splits.leave_out(100);
         let five = now(&splits, &generator);
         assert!(five > three && five <= at(70), "{five:?}");
+        assert_eq!(holding(&splits, &generator), Some(5), "the other one is idle");
         splits.enter::<u64>(3, &mut generator, &first);
         assert_eq!(now(&splits, &generator), five, "it has no records yet");
         splits.has_records();
