@@ -2,6 +2,7 @@
 
 use crate::connections::{Connections, Watch, missing_feature};
 use crate::rights::{Needs, code_of, is_denial};
+use crate::source::Partition;
 use crate::topics::Topics;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -208,11 +209,7 @@ impl Fetcher {
         let (consumer, faults) = (Arc::clone(&fetcher.consumer), Arc::clone(&fetcher.faults));
         let (suspects, stops) = (Arc::clone(&fetcher.suspects), Arc::clone(&fetcher.stops));
         let wakers = Arc::clone(&fetcher.wakers);
-        let fail = move |error: Fault| {
-            faults.add(error);
-            let wakers = wakers.lock().unwrap_or_else(PoisonError::into_inner);
-            wakers.iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
-        };
+        let fail = move |error: Fault| fail(&faults, &wakers, error);
         let attend = move || attend(&consumer, &fail, &suspects, &stops);
         let thread = thread::Builder::new().name("kafka-source".to_owned()).spawn(attend);
         thread
@@ -227,6 +224,31 @@ impl Fetcher {
         wakers.retain(|waker| waker.strong_count() > 0);
         wakers.push(Arc::downgrade(&waker));
         waker
+    }
+
+    /// Ends the job.
+    pub(crate) fn fail(&self, error: Fault) {
+        fail(&self.faults, &self.wakers, error);
+    }
+
+    /// Asks on a thread where a partition begins and ends; `None` if no broker answers. The reader is waked then.
+    pub(crate) fn ends(
+        self: &Arc<Self>,
+        at: &Partition,
+        waker: Arc<SplitWaker>,
+    ) -> Result<Arc<OnceLock<Option<(i64, i64)>>>> {
+        let answer = Arc::<OnceLock<_>>::default();
+        let (fetcher, at, sets) = (Arc::clone(self), at.clone(), Arc::clone(&answer));
+        let ask = move || {
+            let (consumer, patience) = (&fetcher.consumer, Duration::from_secs(5));
+            let ends = consumer.fetch_watermarks(&at.topic, at.number, patience).ok();
+            _ = sets.set(ends);
+            waker.wake();
+        };
+        let thread = thread::Builder::new().name("kafka-ends".to_owned()).spawn(ask);
+        thread
+            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        Ok(answer)
     }
 
     /// What is known of the connections.
@@ -256,6 +278,12 @@ pub(crate) fn missing(metadata: &Metadata, name: &str) -> Error {
     let code = topic.and_then(|topic| topic.error()).map(Code::from);
     let denied = Needs::topic("`Describe`", name).denied(&format!("find the topic {name}"), code);
     denied.unwrap_or_else(|| Error::new(ErrorKind::Io, format!("there is no topic `{name}`")))
+}
+
+fn fail(faults: &Faults, wakers: &Mutex<Vec<Weak<SplitWaker>>>, error: Fault) {
+    faults.add(error);
+    let wakers = wakers.lock().unwrap_or_else(PoisonError::into_inner);
+    wakers.iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
 }
 
 impl Drop for Fetcher {

@@ -10,8 +10,9 @@ use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use thalweg::{Error, ErrorKind};
 
 /// The connections of the clients of a source or sink, which all have the same settings.
@@ -20,6 +21,8 @@ pub(crate) struct Connections {
     state: Mutex<State>,
     /// Whether a broker that had answered refuses what it had accepted: looked at often.
     are_refused: AtomicBool,
+    /// The operator that uses them, and its group, for what is logged.
+    user: OnceLock<(String, String)>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +41,23 @@ struct State {
 pub(crate) type Failed = (Option<Code>, String);
 
 impl Connections {
+    /// Takes note of the operator, and of its group.
+    pub(crate) fn used_by(&self, operator: &str, group: &str) {
+        _ = self.user.set((operator.to_owned(), group.to_owned()));
+    }
+
+    /// The operator, as it is named in errors.
+    pub(crate) fn operator(&self) -> &str {
+        self.user.get().map_or("a source of Kafka", |(operator, _)| operator)
+    }
+
+    /// Logs that offsets are not those of the group.
+    pub(crate) fn not_committed(&self, why: &dyn fmt::Display) {
+        let group = self.user.get().map_or("", |(_, group)| group);
+        let operator = self.operator();
+        log::warn!("{operator}: offsets of the group `{group}` could not be committed: {why}");
+    }
+
     /// Takes an event of a client.
     pub(crate) fn failed(&self, error: &KafkaError, reason: &str) {
         log::warn!(target: "librdkafka", "{error}: {reason}");
@@ -55,6 +75,10 @@ impl Connections {
 
     /// Takes a line of a client's log. That a broker has closed a connection is there alone.
     pub(crate) fn logged(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
+        // It has the topics, and what failed in each.
+        if subject == "COMMITFAIL" {
+            return self.not_committed(&line);
+        }
         match level {
             RDKafkaLogLevel::Debug => log::debug!(target: "librdkafka", "{subject} {line}"),
             RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
@@ -256,17 +280,7 @@ impl ClientContext for Watch {
     }
 }
 
-impl ConsumerContext for Watch {
-    fn commit_callback(
-        &self,
-        result: KafkaResult<()>,
-        _: &rdkafka::topic_partition_list::TopicPartitionList,
-    ) {
-        if let Err(error) = result {
-            log::warn!("the group's offsets could not be committed: {error}");
-        }
-    }
-}
+impl ConsumerContext for Watch {}
 
 impl ProducerContext for Watch {
     type DeliveryOpaque = ();

@@ -102,6 +102,7 @@ mod open;
 mod outgoing;
 mod reader;
 mod rights;
+mod same;
 mod sink;
 #[cfg(doctest)]
 mod snippets;

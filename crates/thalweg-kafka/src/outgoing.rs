@@ -175,34 +175,47 @@ impl Outgoing {
     }
 
     /// Checks what would be refused later: that it is not too large, and that its partition exists.
-    pub(crate) fn check(&self, limits: Limits) -> Result<()> {
-        let size = self.size();
-        if size > limits.bytes {
-            let what = format!(
-                "a record of {size} bytes is larger than the {} that `message.max.bytes` and the topic allow",
+    #[inline]
+    pub(crate) fn check(&self, topic: &str, limits: Limits) -> Result<()> {
+        let is_there = |number: i32| (0..limits.partitions).contains(&number);
+        let is_right = self.size() <= limits.bytes
+            && (self.key.is_some() || !limits.needs_key)
+            && self.millis.is_none_or(|millis| millis > 0)
+            && self.partition.is_none_or(is_there);
+        if is_right { Ok(()) } else { Err(self.refused(topic, limits)) }
+    }
+
+    #[cold]
+    fn refused(&self, topic: &str, limits: Limits) -> Error {
+        let (size, record) = (self.size(), self.named(topic));
+        let why = match (self.millis, self.partition) {
+            _ if size > limits.bytes => format!(
+                " of {size} bytes is larger than the {} that `message.max.bytes` and the topic allow",
                 limits.bytes
-            );
-            return Err(Error::new(ErrorKind::Input, what));
-        }
-        if limits.needs_key && self.key.is_none() {
-            let what = "a record has no key, and the topic is compacted by keys";
-            return Err(Error::new(ErrorKind::Input, what));
-        }
-        // To brokers and clients, 0 and what is negative stand for other things.
-        if let Some(millis) = self.millis.filter(|millis| *millis <= 0) {
-            let what = format!("a record has the timestamp {millis} ms, and Kafka's begin at 1");
-            return Err(Error::new(ErrorKind::Input, what));
-        }
-        match self.partition {
-            Some(number) if number < 0 || number >= limits.partitions => {
-                let what = format!(
-                    "a record is for partition {number}, and the topic had {} when the job began",
-                    limits.partitions
-                );
-                Err(Error::new(ErrorKind::Input, what))
+            ),
+            _ if limits.needs_key && self.key.is_none() => {
+                " has no key, and the topic is compacted by keys".to_owned()
             }
-            _ => Ok(()),
-        }
+            // To brokers and clients, 0 and what is negative stand for other things.
+            (Some(millis), _) if millis <= 0 => {
+                format!(" has the timestamp {millis} ms, and Kafka's begin at 1")
+            }
+            _ => format!(
+                " cannot be written, as the topic had {} partitions when the job began",
+                limits.partitions
+            ),
+        };
+        Error::new(ErrorKind::Input, record + &why)
+    }
+
+    /// The record in a message, with the place that it is for.
+    fn named(&self, topic: &str) -> String {
+        named(topic, self.partition, self.key.as_deref())
+    }
+
+    /// Its partition, if it does not follow from the key, and its key.
+    pub(crate) fn place(&self) -> (Option<i32>, Option<&[u8]>) {
+        (self.partition, self.key.as_deref())
     }
 
     /// As the client has it.
@@ -272,6 +285,21 @@ impl Outgoing {
         }
         Some(())
     }
+}
+
+/// A record in a message: `a record for orders/3 with the key 17`, without a key that is long.
+pub(crate) fn named(topic: &str, partition: Option<i32>, key: Option<&[u8]>) -> String {
+    const SHORT: usize = 40;
+    let place = match partition {
+        Some(number) => format!("{topic}/{number}"),
+        None => topic.to_owned(),
+    };
+    let Some(key) = key.filter(|key| key.len() <= SHORT) else {
+        return format!("a record for {place}");
+    };
+    let text = str::from_utf8(key).ok().filter(|text| !text.contains(char::is_control));
+    let key = text.map_or_else(|| key.escape_ascii().to_string(), str::to_owned);
+    format!("a record for {place} with the key `{key}`")
 }
 
 /// What a record has in a log beside its bytes, at most.
@@ -371,21 +399,44 @@ mod tests {
     fn too_large_records_and_partitions_that_are_not_there_are_refused() {
         let limits = Limits { bytes: 100, partitions: 2, needs_key: false };
         let mut record = Outgoing::default();
-        assert!(record.payload([0; 30]).partition(1).check(limits).is_ok());
-        let error = record.partition(2).check(limits).unwrap_err();
+        let refused = |record: &Outgoing, limits| {
+            let error = record.check("orders", limits).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Input);
+            error.message().to_owned()
+        };
+        assert!(record.payload([0; 30]).partition(1).check("orders", limits).is_ok());
+        for number in [2, -1] {
+            let what = format!(
+                "a record for orders/{number} cannot be written, as the topic had 2 partitions when the job began"
+            );
+            assert_eq!(refused(record.partition(number), limits), what);
+        }
+        record.clear();
+        assert!(record.key("k").payload([0; 29]).check("orders", limits).is_ok());
         assert_eq!(
-            error.message(),
-            "a record is for partition 2, and the topic had 2 when the job began"
+            refused(record.payload([0; 30]), limits),
+            "a record for orders with the key `k` of 101 bytes is larger than the 100 that `message.max.bytes` and the topic \
+             allow"
         );
         record.clear();
-        let error = record.payload([0; 31]).check(limits).unwrap_err();
-        assert!(error.message().starts_with("a record of 101 bytes is larger"), "{error}");
-        record.clear();
         let compacted = Limits { needs_key: true, ..limits };
-        assert!(record.check(compacted).unwrap_err().message().starts_with("a record has no key"));
-        assert!(record.key("").check(compacted).is_ok());
-        let error = record.timestamp(Timestamp::from_micros(999)).check(limits).unwrap_err();
-        assert!(error.message().contains("the timestamp 0 ms"), "{error}");
-        assert!(record.timestamp(Timestamp::from_micros(1_000)).check(limits).is_ok());
+        let what = "a record for orders/1 has no key, and the topic is compacted by keys";
+        assert_eq!(refused(record.partition(1), compacted), what);
+        assert!(record.key("").check("orders", compacted).is_ok());
+        let what =
+            "a record for orders/1 with the key `` has the timestamp 0 ms, and Kafka's begin at 1";
+        assert_eq!(refused(record.timestamp(Timestamp::from_micros(999)), limits), what);
+        assert!(record.timestamp(Timestamp::from_micros(1_000)).check("orders", limits).is_ok());
+    }
+
+    #[test]
+    fn records_are_named_by_their_place_and_a_short_key() {
+        assert_eq!(named("orders", None, Some(b"k\n")), r"a record for orders with the key `k\n`");
+        assert_eq!(
+            named("orders", Some(3), Some(&[0xff])),
+            r"a record for orders/3 with the key `\xff`"
+        );
+        assert_eq!(named("orders", Some(3), Some(&[b'a'; 41])), "a record for orders/3");
+        assert_eq!(named("orders", None, None), "a record for orders");
     }
 }

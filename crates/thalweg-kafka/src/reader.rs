@@ -2,6 +2,7 @@
 
 use crate::client::{Consumer, Fetcher, Suspect, Verdict, error};
 use crate::connections::Watch;
+use crate::coordinator::TopicId;
 use crate::message::{Message, MessageRef};
 use crate::rights::Needs;
 use crate::source::{Partition, Position, gone, list_of, place};
@@ -25,11 +26,14 @@ pub struct Reader {
     partition: Partition,
     next: i64,
     until: Option<i64>,
+    topic: Option<TopicId>,
+    /// Where the partition begins and ends, once the next record is not there.
+    lost: Option<Arc<OnceLock<Option<(i64, i64)>>>>,
     /// Set while it is not known whether the partition is there.
     suspected: Option<Arc<OnceLock<Verdict>>>,
     queue: PartitionQueue<Watch>,
     fetcher: Arc<Fetcher>,
-    _waker: Arc<SplitWaker>,
+    waker: Arc<SplitWaker>,
     /// What the client fetches ahead of the reader. Released behind the queue.
     _memory: Reservation,
 }
@@ -53,10 +57,19 @@ impl Reader {
         consumer
             .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
             .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
-        let Position { next, until } = position;
-        let partition = partition.clone();
-        let (suspected, _waker, _memory) = (None, of_faults, memory);
-        Ok(Self { partition, next, until, suspected, queue, fetcher, _waker, _memory })
+        let Position { next, until, topic } = position;
+        Ok(Self {
+            partition: partition.clone(),
+            next,
+            until,
+            topic,
+            lost: None,
+            suspected: None,
+            queue,
+            fetcher,
+            waker: of_faults,
+            _memory: memory,
+        })
     }
 
     fn is_at_end(&self) -> bool {
@@ -71,6 +84,12 @@ impl Reader {
 
     /// What is to be done where there is no record.
     fn wait(&mut self) -> Result<ReadStatus> {
+        if let Some(ends) = &self.lost {
+            return match ends.get() {
+                None => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
+                Some(ends) => Err(gone(&self.partition, self.next, &lost(self.next, *ends))),
+            };
+        }
         match self.suspected.as_ref().map(|verdict| verdict.get()) {
             None => Ok(ReadStatus::Pending),
             Some(None) => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
@@ -128,14 +147,33 @@ impl Reader {
                 Err(denied.unwrap_or_else(|| error("read the partition", cause)).at(place))
             }
             (_, Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)) => {
-                let what = "the record is not there any more: it is older than the topic keeps records, \
-                            or the topic was made anew";
-                Err(gone(&self.partition, self.next, what).caused_by(cause))
+                if self.lost.is_none() {
+                    let ends = self.fetcher.ends(&self.partition, Arc::clone(&self.waker))?;
+                    self.lost = Some(ends);
+                }
+                Ok(None)
             }
             _ => {
                 Err(gone(&self.partition, self.next, "cannot read the partition").caused_by(cause))
             }
         }
+    }
+}
+
+/// Why the next record is not there, in a partition that begins and ends so.
+#[cold]
+fn lost(next: i64, ends: Option<(i64, i64)>) -> String {
+    match ends {
+        Some((first, _)) if next < first => format!(
+            "the record at offset {next} is not there any more: the partition begins at {first} by now, as the topic does not keep records \
+             for longer (`retention.ms`, `retention.bytes`), or they were deleted"
+        ),
+        Some((_, end)) if next > end => format!(
+            "there is no record at offset {next}: the partition ends at {end}, as its topic was made anew, or brokers have lost records"
+        ),
+        _ => format!(
+            "the record at offset {next} was not there: it was older than the topic keeps records, or the topic was made anew"
+        ),
     }
 }
 
@@ -178,7 +216,7 @@ impl SplitReader for Reader {
     }
 
     fn position(&self) -> Position {
-        Position { next: self.next, until: self.until }
+        Position { next: self.next, until: self.until, topic: self.topic }
     }
 }
 

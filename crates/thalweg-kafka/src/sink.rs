@@ -360,7 +360,7 @@ where
                 "`KafkaSink::open_transactions` needs a sink that `KafkaSink::exactly_once` has made",
             )),
             (Delivery::AtLeastOnce, None) => {
-                Ok(Writer::at_once(encode, self.topic.clone(), limits, producer, cx.waker()))
+                Ok(Writer::at_once(encode, &self.topic, limits, producer, cx.waker()))
             }
             (Delivery::ExactlyOnce, None) => {
                 let most =
@@ -370,7 +370,7 @@ where
                 let name = format!("{base}-{}", cx.task());
                 let last = self.transactions.begin(clients, &self.topic, &name, cx.waker())?;
                 let kept = Kept::new(cx.reserve(), cx.tasks(), self.max_epoch_bytes);
-                Ok(Writer::in_epochs(encode, limits, (kept, most), (name, last)))
+                Ok(Writer::in_epochs(encode, &self.topic, limits, (kept, most), (name, last)))
             }
             (Delivery::ExactlyOnce, Some(timeout)) => {
                 if !cx.has_checkpoints() {
@@ -391,7 +391,7 @@ where
                     waker: cx.waker(),
                     is_gone: Arc::default(),
                 };
-                Ok(Writer::open(encode, limits, OpenTransactions::begin(factory)?))
+                Ok(Writer::open(encode, &self.topic, limits, OpenTransactions::begin(factory)?))
             }
         }
     }

@@ -3,16 +3,19 @@
 use crate::ahead::Ahead;
 use crate::client::{Fetcher, Options, PATIENCE, asked, error};
 use crate::connections::Watch;
+use crate::coordinator::TopicId;
 use crate::message::Message;
 use crate::reader::Reader;
 use crate::rights::Needs;
+use crate::same::SameTopics;
 use crate::topics::Topics;
+use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 use thalweg::connector::{SplitContext, SplitSource};
@@ -40,6 +43,9 @@ pub struct Position {
     pub(crate) next: i64,
     /// The offset at which reading ends, if it does.
     pub(crate) until: Option<i64>,
+    /// Of the topic, if brokers have said it.
+    #[data(default)]
+    pub(crate) topic: Option<TopicId>,
 }
 
 /// Where a source begins in the partitions that were there when the job was first started. Those that are added later are
@@ -93,6 +99,7 @@ pub struct KafkaSource {
     begin: Begin,
     until: Until,
     look_again: Duration,
+    recreated: bool,
     options: Options,
     /// What the clients say of their connections.
     watch: Watch,
@@ -103,6 +110,10 @@ pub struct KafkaSource {
     reading: Mutex<Option<(Arc<Fetcher>, Ahead)>>,
     /// What was listed last.
     listed: Mutex<Option<Vec<Partition>>>,
+    /// Whether topics are still the same, if that can be known.
+    same: OnceLock<Option<Arc<SameTopics>>>,
+    /// What looks whether they are ends with it.
+    watching: Mutex<Option<mpsc::Sender<()>>>,
 }
 
 /// What the source sets, and a user may.
@@ -136,11 +147,14 @@ impl KafkaSource {
             begin: Begin::default(),
             until: Until::Never,
             look_again: Duration::from_secs(60),
+            recreated: false,
             options: Options::default(),
             watch: Watch::default(),
             lister: Mutex::default(),
             reading: Mutex::default(),
             listed: Mutex::default(),
+            same: OnceLock::new(),
+            watching: Mutex::default(),
         }
     }
 
@@ -193,6 +207,23 @@ impl KafkaSource {
         self
     }
 
+    /// Reads topics on at the offsets of the checkpoint, and while the job runs, also if they were deleted and made anew, or the
+    /// brokers are of another cluster. For a cluster that was restored with the records and offsets that it had; without it such a
+    /// topic ends the job, as the same offset means another record. Topics are told from each other by their ids, which brokers
+    /// have since version 2.8.
+    ///
+    /// ```
+    /// use thalweg_kafka::KafkaSource;
+    ///
+    /// let orders = KafkaSource::new("restored:9092", "orders").read_recreated_topics();
+    /// assert!(format!("{orders:?}").contains("restored:9092"));
+    /// ```
+    #[must_use]
+    pub fn read_recreated_topics(mut self) -> Self {
+        self.recreated = true;
+        self
+    }
+
     /// Sets a property of librdkafka, by its name.
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -200,15 +231,27 @@ impl KafkaSource {
         self
     }
 
-    /// Makes a client.
-    fn client(&self, ahead: Option<&Ahead>) -> Result<Arc<Fetcher>> {
+    /// The settings of a client.
+    fn config(&self, ahead: Option<&Ahead>) -> Result<ClientConfig> {
         let sizes = ahead.map(|ahead| ahead.settings(&self.options)).unwrap_or_default();
         let sizes = sizes.iter().map(|(name, value)| (*name, value.as_str()));
         let usual: Vec<_> = USUAL.into_iter().chain(sizes).collect();
         let mut config = self.options.over(&self.brokers, &usual, &FIXED)?;
         // Partitions are assigned by hand, which takes a name of a group all the same.
         config.set("group.id", self.group.as_deref().unwrap_or("thalweg"));
-        Ok(Arc::new(Fetcher::new(&config, &self.watch)?))
+        Ok(config)
+    }
+
+    /// Makes a client.
+    fn client(&self, ahead: Option<&Ahead>) -> Result<Arc<Fetcher>> {
+        Ok(Arc::new(Fetcher::new(&self.config(ahead)?, &self.watch)?))
+    }
+
+    /// What knows whether topics are still the same, if that is to be known.
+    fn same(&self) -> Result<Option<&Arc<SameTopics>>> {
+        let config = self.config(None)?;
+        let make = || if self.recreated { None } else { SameTopics::new(&config).map(Arc::new) };
+        Ok(self.same.get_or_init(make).as_ref())
     }
 
     /// The client that is asked for partitions and offsets. A request by the one that reads would wait behind those for records,
@@ -242,6 +285,10 @@ impl KafkaSource {
         }
         let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
         let made = (self.client(Some(&ahead))?, ahead);
+        if let Some(same) = self.same()? {
+            let watching = same.watch(self.look_again, Arc::downgrade(&made.0))?;
+            *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
+        }
         *reading = Some(made.clone());
         Ok(made)
     }
@@ -250,6 +297,10 @@ impl KafkaSource {
         let lister = self.lister()?;
         let metadata = lister.metadata(&self.topics)?;
         let topics = self.topics.of(&metadata, |name| lister.missing(name))?;
+        if let Some(same) = self.same()? {
+            let names: Vec<_> = topics.iter().map(|(name, _)| name.as_str()).collect();
+            same.look(&names).map_err(|another| another.error())?;
+        }
         let of = |(topic, partitions): (String, i32)| {
             (0..partitions).map(move |number| Partition { topic: topic.clone(), number })
         };
@@ -380,9 +431,14 @@ impl SplitSource for KafkaSource {
             Err(error) => match &*listed {
                 None => Err(error),
                 // Trying again cannot help.
-                Some(_) if error.kind() == ErrorKind::Config => Err(error),
+                Some(_) if matches!(error.kind(), ErrorKind::Config | ErrorKind::Input) => {
+                    Err(error)
+                }
                 Some(before) => {
-                    log::warn!("no new partitions can be found for now: {error}");
+                    let (reader, topics) = (self.watch.0.operator(), &self.topics);
+                    log::warn!(
+                        "{reader}: no new partitions of {topics} can be found for now: {error}"
+                    );
                     Ok(before.clone())
                 }
             },
@@ -394,6 +450,7 @@ impl SplitSource for KafkaSource {
     }
 
     fn open(&self, split: &Partition, from: Option<Position>, cx: &SplitContext) -> Result<Reader> {
+        self.watch.0.used_by(cx.operator(), self.group.as_deref().unwrap_or_default());
         let mut memory = cx.reserve();
         let (fetcher, ahead) = self.reading(memory.pool())?;
         ahead.reserve(&mut memory)?;
@@ -401,8 +458,13 @@ impl SplitSource for KafkaSource {
             // Otherwise it looks for new partitions each five minutes.
             fetcher.metadata(&self.topics)?;
         }
+        let before = from.as_ref().and_then(|from| from.topic);
+        let topic = match self.same()? {
+            Some(same) => same.go_on(&split.topic, before).map_err(|another| another.error())?,
+            None => None,
+        };
         let position = match from {
-            Some(position) => position,
+            Some(position) => Position { topic, ..position },
             None => {
                 let lister = self.lister()?;
                 let next = self.first_offset(&lister, split, cx.is_new())?;
@@ -411,7 +473,7 @@ impl SplitSource for KafkaSource {
                     (Until::Now, true) => Some(next),
                     _ => self.last_offset(&lister, split)?,
                 };
-                Position { next, until }
+                Position { next, until, topic }
             }
         };
         Reader::open(fetcher, split, position, cx.waker(), memory)
@@ -425,7 +487,7 @@ impl SplitSource for KafkaSource {
         if let Err(error) =
             self.lister()?.consumer.commit(&offsets_of(positions)?, CommitMode::Async)
         {
-            log::warn!("the group's offsets could not be committed: {error}");
+            self.watch.0.not_committed(&error);
         }
         Ok(())
     }
@@ -548,7 +610,8 @@ mod tests {
     fn offsets_that_are_not_committed_in_time_say_why() {
         let source = KafkaSource::new("127.0.0.1:1", "orders").group("shop").until_now();
         let partition = Partition { topic: "orders".to_owned(), number: 0 };
-        let error = source.finished(&[(partition, Position { next: 1, until: Some(1) })]);
+        let error =
+            source.finished(&[(partition, Position { next: 1, until: Some(1), topic: None })]);
         let error = error.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
         let what = "cannot commit the group's offsets in time: 127.0.0.1:1/bootstrap: Connect";

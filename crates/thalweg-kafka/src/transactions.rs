@@ -10,6 +10,7 @@ use crate::kept::Records;
 use crate::open::OpenTransaction;
 use crate::outgoing::Outgoing;
 use crate::rights::Needs;
+use crate::writer::DELETED;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -167,12 +168,14 @@ impl Transactions {
         let doing = format!("commit transaction {number} of {name}");
         tried(&doing, &needs(topic, name, name), &clients.watch.0, || {
             let written = written(transactor, clients, topic, (name, &this), *own, records);
-            if written.is_err() {
-                transactor.iter().for_each(|failed| hear(&failed.producer));
-                // A new one finds out what became of it.
-                *transactor = None;
+            let Err(failure) = written else { return Ok(()) };
+            let failed = transactor.take();
+            failed.iter().for_each(|failed| hear(&failed.producer));
+            // A new one finds out what became of it.
+            if failed.is_some_and(|failed| is_gone(&failed.producer, topic)) {
+                return Err(Failure::Final(deleted(&format!("{doing} to {topic}"), records.len())));
             }
-            written
+            Err(failure)
         })?;
         match own {
             Some(own) => *own = (*own).max(*number),
@@ -186,6 +189,38 @@ impl Transactions {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(by_name.entry(name.to_owned()).or_default())
     }
+}
+
+/// How long a topic may be unknown, as it is for a moment where brokers start.
+const UNKNOWN: Duration = Duration::from_secs(10);
+
+/// Whether brokers say for a while that there is no such topic.
+fn is_gone(producer: &BaseProducer<Watch>, topic: &str) -> bool {
+    let began = Instant::now();
+    loop {
+        let Ok(found) = producer.client().fetch_metadata(Some(topic), SLICE / 2) else {
+            return false;
+        };
+        let found = found.topics().iter().find(|found| found.name() == topic);
+        let code = found.and_then(|found| found.error()).map(RDKafkaErrorCode::from);
+        let unknown = [RDKafkaErrorCode::UnknownTopicOrPartition, RDKafkaErrorCode::UnknownTopic];
+        if !code.is_some_and(|code| unknown.contains(&code)) {
+            return false;
+        }
+        if began.elapsed() >= UNKNOWN {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
+#[cold]
+fn deleted(doing: &str, bytes: usize) -> Error {
+    let what = format!(
+        "cannot {doing}: {DELETED}. What the transaction has, about {bytes} bytes, is not written; a job with checkpoints writes it \
+         when the topic is made again and the job is run again"
+    );
+    Error::new(ErrorKind::Io, what)
 }
 
 fn begun<'a>(

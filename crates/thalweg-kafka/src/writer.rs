@@ -5,9 +5,10 @@ use crate::client::Faults;
 use crate::connections::Connections;
 use crate::kept::Kept;
 use crate::open::{OpenTransactions, ended, has_ended};
-use crate::outgoing::{Limits, Outgoing};
+use crate::outgoing::{Limits, Outgoing, named};
 use crate::rights::{Needs, code_of};
 use crate::transactions::Epoch;
+use rdkafka::Message as _;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
@@ -78,7 +79,7 @@ impl ClientContext for Deliveries {
         self.connections.failed(&error, reason);
         // Before its records are purged.
         if self.transactional_id.is_some() && has_ended(&error) {
-            _ = self.unsent(&error);
+            _ = self.unsent(&error, (None, None));
             self.wake();
         }
         self.look();
@@ -93,7 +94,8 @@ impl ProducerContext for Deliveries {
         let message = match delivered {
             Ok(message) => message,
             Err((cause, message)) => {
-                _ = self.unsent(cause);
+                let partition = Some(message.partition()).filter(|number| *number >= 0);
+                _ = self.unsent(cause, (partition, message.key()));
                 message
             }
         };
@@ -130,11 +132,12 @@ impl Deliveries {
     }
 
     /// An error about a record that could not be sent, of which others hear, too.
-    fn unsent(&self, cause: &KafkaError) -> Error {
+    #[cold]
+    fn unsent(&self, cause: &KafkaError, (partition, key): (Option<i32>, Option<&[u8]>)) -> Error {
         // Of records that wait when a transaction has failed, only that they are purged is said.
         let is_purged = matches!(code_of(cause), Some(Code::PurgeQueue | Code::PurgeInflight));
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let send = || "send a record".to_owned();
+        let send = || format!("send {}", named(&self.topic, partition, key));
         let (doing, cause) = match failed.filter(|_| is_purged) {
             Some(line) if line.contains("TOPIC_AUTHORIZATION_FAILED") => {
                 (send(), KafkaError::MessageProduction(Code::TopicAuthorizationFailed))
@@ -149,6 +152,10 @@ impl Deliveries {
                 && has_ended(&cause)
             {
                 return ended(id, cause.clone());
+            }
+            if is_of_no_topic(&cause) {
+                return Error::new(ErrorKind::Io, format!("cannot {doing}: {DELETED}"))
+                    .caused_by(cause.clone());
             }
             let needs = Needs::topic("`Write`", &topic);
             connections.error(&doing, &needs, cause.clone())
@@ -196,6 +203,18 @@ impl Deliveries {
     }
 }
 
+/// What has become of a topic that was there when the job began.
+pub(crate) const DELETED: &str =
+    "its topic is not there any more, or has fewer partitions: it was deleted";
+
+/// Whether a topic or a partition is not there.
+pub(crate) fn is_of_no_topic(cause: &KafkaError) -> bool {
+    matches!(
+        code_of(cause),
+        Some(Code::UnknownTopic | Code::UnknownPartition | Code::UnknownTopicOrPartition)
+    )
+}
+
 /// What a task has sent between two barriers. A producer is never without records on their way while others are sent, so each
 /// task counts its own.
 #[derive(Default)]
@@ -228,7 +247,7 @@ impl Sent {
                 Some((code, _)) => KafkaError::MessageProduction(code),
                 None => cause,
             };
-            let error = context.unsent(&cause);
+            let error = context.unsent(&cause, record.place());
             _ = self.acknowledge();
             error
         })
@@ -272,6 +291,7 @@ impl Sent {
 /// Writes the records of one task.
 pub struct Writer<I: Record + ?Sized, F> {
     encode: Arc<F>,
+    topic: Arc<str>,
     record: Outgoing,
     limits: Limits,
     way: Way,
@@ -280,7 +300,7 @@ pub struct Writer<I: Record + ?Sized, F> {
 
 enum Way {
     /// Sends each record as it comes.
-    AtOnce { topic: String, producer: Arc<ThreadedProducer<Deliveries>>, sent: Arc<Sent> },
+    AtOnce { producer: Arc<ThreadedProducer<Deliveries>>, sent: Arc<Sent> },
     /// Sends each record as it comes, in a transaction.
     Open(OpenTransactions),
     /// Keeps records for a transaction.
@@ -347,31 +367,38 @@ impl Numbers {
 impl<I: Record + ?Sized, F> Writer<I, F> {
     pub(crate) fn at_once(
         encode: Arc<F>,
-        topic: String,
+        topic: &str,
         limits: Limits,
         producer: Arc<ThreadedProducer<Deliveries>>,
         waker: SinkWaker,
     ) -> Self {
         producer.client().context().waked(waker);
-        Self::new(encode, limits, Way::AtOnce { topic, producer, sent: Arc::default() })
+        Self::new(encode, topic, limits, Way::AtOnce { producer, sent: Arc::default() })
     }
 
     pub(crate) fn in_epochs(
         encode: Arc<F>,
+        topic: &str,
         limits: Limits,
         (kept, most): (Kept, Most),
         (name, last): (String, Awaited<u64>),
     ) -> Self {
         let numbers = Numbers::Asked(name, last);
-        Self::new(encode, limits, Way::InEpochs { numbers, kept, most })
+        Self::new(encode, topic, limits, Way::InEpochs { numbers, kept, most })
     }
 
-    pub(crate) fn open(encode: Arc<F>, limits: Limits, open: OpenTransactions) -> Self {
-        Self::new(encode, limits, Way::Open(open))
+    pub(crate) fn open(
+        encode: Arc<F>,
+        topic: &str,
+        limits: Limits,
+        open: OpenTransactions,
+    ) -> Self {
+        Self::new(encode, topic, limits, Way::Open(open))
     }
 
-    fn new(encode: Arc<F>, limits: Limits, way: Way) -> Self {
-        Self { encode, record: Outgoing::default(), limits, way, items: PhantomData }
+    fn new(encode: Arc<F>, topic: &str, limits: Limits, way: Way) -> Self {
+        let topic = Arc::from(topic);
+        Self { encode, topic, record: Outgoing::default(), limits, way, items: PhantomData }
     }
 }
 
@@ -384,12 +411,12 @@ where
     type Commit = Epoch;
 
     fn write(&mut self, item: I::Of<'_>) -> Result<()> {
-        let Self { encode, record, limits, way, .. } = self;
+        let Self { encode, topic, record, limits, way, .. } = self;
         record.clear();
         encode(item, record)?;
-        record.check(*limits)?;
+        record.check(topic, *limits)?;
         match way {
-            Way::AtOnce { topic, producer, sent } => sent.send(producer, topic, record),
+            Way::AtOnce { producer, sent } => sent.send(producer, topic, record),
             Way::Open(open) => open.send(record),
             Way::InEpochs { numbers, kept, most } => {
                 numbers.answer()?;

@@ -29,7 +29,7 @@ pub(super) struct Socket {
 }
 
 /// What a connection goes through.
-pub(super) trait Stream: Read + Write {
+pub(super) trait Stream: Read + Write + Send {
     /// The socket underneath.
     fn socket(&mut self) -> &mut Socket;
 }

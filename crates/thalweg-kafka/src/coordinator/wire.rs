@@ -25,6 +25,8 @@ pub(super) const FIND_COORDINATOR: Api = api("FindCoordinator", 10, 2, false);
 pub(super) const END_TXN: Api = api("EndTxn", 26, 2, false);
 pub(super) const DESCRIBE_TRANSACTIONS: Api = api("DescribeTransactions", 65, 0, true);
 pub(super) const INIT_PRODUCER_ID: Api = api("InitProducerId", 22, 1, false);
+/// The first version whose answer has ids of topics, of brokers from 2.8.
+pub(super) const METADATA: Api = api("Metadata", 3, 10, true);
 
 /// The longest answer that is read. One about a transaction has four bytes for each of its partitions.
 pub(super) const LONGEST: usize = 16 << 20;
@@ -83,6 +85,22 @@ pub(super) fn describe_transactions(name: &str) -> Vec<u8> {
 /// Begins with a transactional id, for transactions that may be open for a second: there will be none.
 pub(super) fn init_producer_id(name: &str) -> Vec<u8> {
     [&text(name)[..], &1_000i32.to_be_bytes()].concat()
+}
+
+/// A request for topics, by names of at most 32,767 bytes.
+pub(super) fn metadata<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec<u8> {
+    let mut body = Vec::new();
+    varint(names.len() as u32 + 1, &mut body);
+    for name in names {
+        // Without an id.
+        body.extend([0; 16]);
+        varint(name.len() as u32 + 1, &mut body);
+        body.extend(name.as_bytes());
+        body.push(0);
+    }
+    // Topics are not made by this, and no rights are listed.
+    body.extend([0; 4]);
+    body
 }
 
 /// An answer that is not one of the protocol.
@@ -208,6 +226,41 @@ impl<'a> Answer<'a> {
         self.end(Transaction { code, name, state, id, epoch })
     }
 
+    /// The topics that are there, with their ids.
+    pub(super) fn metadata(mut self) -> Result<Vec<(String, [u8; 16])>> {
+        let _throttled = self.i32()?;
+        for _ in 0..self.compact_count()? {
+            let (_node, _host, _port) = (self.i32()?, self.compact_text()?, self.i32()?);
+            let _rack = self.compact_text_or_none()?;
+            self.tags()?;
+        }
+        let (_cluster, _controller) = (self.compact_text_or_none()?, self.i32()?);
+        let mut topics = Vec::new();
+        for _ in 0..self.compact_count()? {
+            let (code, name, id) = (self.i16()?, self.compact_text()?, self.array()?);
+            let [_is_internal] = self.array()?;
+            for _ in 0..self.compact_count()? {
+                let _code = self.i16()?;
+                let (_number, _leader, _epoch) = (self.i32()?, self.i32()?, self.i32()?);
+                // Replicas, those in sync, and those that are not there.
+                for _ in 0..3 {
+                    for _ in 0..self.compact_count()? {
+                        let _node = self.i32()?;
+                    }
+                }
+                self.tags()?;
+            }
+            let _operations = self.i32()?;
+            self.tags()?;
+            if code == 0 {
+                topics.push((name, id));
+            }
+        }
+        let _operations = self.i32()?;
+        self.tags()?;
+        self.end(topics)
+    }
+
     fn bytes(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Torn)?;
         self.0 = rest;
@@ -268,6 +321,14 @@ impl<'a> Answer<'a> {
     fn compact_text(&mut self) -> Result<String> {
         let length = self.compact_count()?;
         self.string(length)
+    }
+
+    /// A text, empty if there is none.
+    fn compact_text_or_none(&mut self) -> Result<String> {
+        match self.varint()? {
+            0 => Ok(String::new()),
+            length => self.string(length as usize - 1),
+        }
     }
 
     /// Passes over tags, none of which is needed.

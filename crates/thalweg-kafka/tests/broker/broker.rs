@@ -117,6 +117,9 @@ impl<'a> Right<'a> {
     }
 }
 
+/// The isolation level of consumers that read what is committed.
+const COMMITTED: &str = "read_committed";
+
 /// A text of Kafka's protocol.
 fn text(text: &str) -> Vec<u8> {
     [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat()
@@ -247,21 +250,33 @@ impl Broker {
         let mut rule = [&1i32.to_be_bytes()[..], &[kind], &text(name), &[pattern]].concat();
         rule.extend([text(&format!("User:{user}")), text("*")].concat());
         rule.extend([operation, 2 + u8::from(is_allowed)]);
-        let answer = self.asked(30, &rule);
+        let answer = self.asked(30, 1, &rule);
         assert_eq!(answer[8..10], [0, 0], "the rule is made: {answer:?}");
         let begun = Instant::now();
         // All rules for resources of this name.
         let rules = [&[kind][..], &text(name), &[pattern, 255, 255, 255, 255]].concat();
         let rules = [&rules[..], &[operation, 2 + u8::from(is_allowed)]].concat();
-        while self.asked(29, &rules).len() < 20 {
+        while self.asked(29, 1, &rules).len() < 20 {
             assert!(begun.elapsed() < PATIENCE, "the broker does not know the rule");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// The answer to a request by Kafka's protocol, in its first form with names that match, behind the request's number.
-    fn asked(&self, key: i16, body: &[u8]) -> Vec<u8> {
-        let head = [&key.to_be_bytes()[..], &1i16.to_be_bytes(), &[0; 4], &text("a test")].concat();
+    /// How many bytes in a second clients of this name may write; as many as they can if it is `None`.
+    pub fn quota(&self, client: &str, bytes: Option<u32>) {
+        let one = 1i32.to_be_bytes();
+        let entity = [&one[..], &one, &text("client-id"), &text(client)].concat();
+        let rate = f64::from(bytes.unwrap_or_default()).to_be_bytes();
+        let quota = [&one[..], &text("producer_byte_rate"), &rate, &[u8::from(bytes.is_none())]];
+        let answer = self.asked(49, 0, &[&entity[..], &quota.concat(), &[0]].concat());
+        // Behind the time for which it is throttled, and the number of entries.
+        assert_eq!(answer[8..10], [0, 0], "the quota is set: {answer:?}");
+    }
+
+    /// The answer to a request of a version of Kafka's protocol that has no tags, behind the request's number.
+    fn asked(&self, key: i16, version: i16, body: &[u8]) -> Vec<u8> {
+        let head =
+            [&key.to_be_bytes()[..], &version.to_be_bytes(), &[0; 4], &text("a test")].concat();
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("it listens");
         let length = (head.len() + body.len()) as i32;
         let request = [&length.to_be_bytes()[..], &head, body].concat();
@@ -377,9 +392,14 @@ impl Broker {
         producer.flush(PATIENCE).expect("they are delivered");
     }
 
+    /// How many records a topic has, those that are not committed and those of aborted transactions with them.
+    pub fn count_all(&self, topic: &str) -> usize {
+        self.consumed(topic, "read_uncommitted", |_| ()).len()
+    }
+
     /// All records of a topic that are committed.
     pub fn records(&self, topic: &str) -> Vec<Found> {
-        self.consumed(topic, |message| Found {
+        self.consumed(topic, COMMITTED, |message| Found {
             partition: message.partition(),
             key: message.key().map(<[u8]>::to_vec),
             payload: message.payload().map(|payload| text_of(payload).to_owned()),
@@ -394,13 +414,18 @@ impl Broker {
     #[allow(dead_code)]
     pub fn raw_records(&self, topic: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         let bytes = |bytes: Option<&[u8]>| bytes.unwrap_or_default().to_vec();
-        self.consumed(topic, |message| (bytes(message.key()), bytes(message.payload())))
+        self.consumed(topic, COMMITTED, |message| (bytes(message.key()), bytes(message.payload())))
     }
 
-    fn consumed<T>(&self, topic: &str, of: impl Fn(&BorrowedMessage<'_>) -> T) -> Vec<T> {
+    fn consumed<T>(
+        &self,
+        topic: &str,
+        isolation: &str,
+        of: impl Fn(&BorrowedMessage<'_>) -> T,
+    ) -> Vec<T> {
         let mut config = self.config();
         config.set("group.id", "judge").set("enable.partition.eof", "true");
-        config.set("isolation.level", "read_committed").set("enable.auto.commit", "false");
+        config.set("isolation.level", isolation).set("enable.auto.commit", "false");
         // The broker waits so long at the end.
         config.set("fetch.wait.max.ms", "10");
         let consumer: BaseConsumer = config.create().expect("a client");

@@ -8,9 +8,11 @@ mod avro;
 mod broker;
 #[cfg(feature = "tls")]
 mod encrypted;
+mod faults;
 mod hosts;
 mod killed;
 mod kills;
+mod logs;
 mod open;
 mod reading;
 #[cfg(feature = "avro")]
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         writing::TESTS,
         open::TESTS,
         rights::TESTS,
+        faults::TESTS,
         #[cfg(feature = "tls")]
         encrypted::TESTS,
         kills::TESTS,

@@ -1,7 +1,7 @@
 //! What sources read.
 
-use crate::Test;
 use crate::broker::{Broker, PATIENCE, headers, send};
+use crate::{Test, logs};
 use rdkafka::producer::{BaseRecord, Producer as _};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -328,7 +328,8 @@ fn gone(broker: &mut Broker) {
     let offsets = BTreeMap::from([((topic.clone(), 0), 10)]);
     let error = read(source().begin(Begin::Offsets(offsets))).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("gone/0") && text.contains("10") && text.contains("not there any more"));
+    let what = "gone/0 at 10: the record at offset 10 is not there any more: the partition begins at 50 by now";
+    assert!(text.starts_with("read (") && text.contains(what), "{text}");
 }
 
 fn deleted(broker: &mut Broker) {
@@ -471,32 +472,20 @@ fn compacted(broker: &mut Broker) {
 }
 
 /// The most bytes and records that were in the queue of a partition, as the client counts them.
-struct Queues(Mutex<[u64; 2]>);
+static QUEUES: Mutex<[u64; 2]> = Mutex::new([0; 2]);
 
-impl log::Log for Queues {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        let text = record.args().to_string();
-        let mut most = self.0.lock().unwrap();
-        for (name, most) in ["fetchq_size: ", "fetchq_cnt: "].into_iter().zip(&mut *most) {
-            for found in text.split(name).skip(1) {
-                let digits = found.split(|c: char| !c.is_ascii_digit()).next();
-                *most = (*most).max(digits.unwrap_or_default().parse().unwrap_or(0));
-            }
+fn note_queues(text: &str) {
+    let mut most = QUEUES.lock().unwrap();
+    for (name, most) in ["fetchq_size: ", "fetchq_cnt: "].into_iter().zip(&mut *most) {
+        for found in text.split(name).skip(1) {
+            let digits = found.split(|c: char| !c.is_ascii_digit()).next();
+            *most = (*most).max(digits.unwrap_or_default().parse().unwrap_or(0));
         }
     }
-
-    fn flush(&self) {}
 }
 
-static QUEUES: Queues = Queues(Mutex::new([0; 2]));
-
 fn memory(broker: &mut Broker) {
-    log::set_logger(&QUEUES).unwrap();
-    log::set_max_level(log::LevelFilter::Info);
+    let _hearing = logs::hear(log::LevelFilter::Info, note_queues);
     let topic = broker.topic("memory", 4);
     let long = "x".repeat(1_000);
     let keys = numbers(0..6_000);
@@ -512,7 +501,7 @@ fn memory(broker: &mut Broker) {
         config.memory = bytes;
         let env = Environment::with_config(config);
         let source = KafkaSource::new(broker.address(), partitions).until_now();
-        *QUEUES.0.lock().unwrap() = [0; 2];
+        *QUEUES.lock().unwrap() = [0; 2];
         let all = env.read(source.option("statistics.interval.ms", "20")).map(|message| {
             // Slower than it is fetched.
             if message.offset() % 16 == 0 {
@@ -524,7 +513,7 @@ fn memory(broker: &mut Broker) {
         env.run()?;
         let mut keys: Vec<_> = all.take()?.into_iter().flatten().collect();
         keys.sort();
-        Ok::<_, thalweg::Error>((keys, *QUEUES.0.lock().unwrap()))
+        Ok::<_, thalweg::Error>((keys, *QUEUES.lock().unwrap()))
     };
     let keys: Vec<_> = keys.into_iter().map(String::into_bytes).collect();
     // 512 KiB for each partition: half of them in its queue, beside what is asked for at a time.
@@ -540,5 +529,4 @@ fn memory(broker: &mut Broker) {
     for part in ["fetched ahead", "memory-of-many/", "queued.max.messages.kbytes", "--memory"] {
         assert!(text.contains(part), "{text}");
     }
-    log::set_max_level(log::LevelFilter::Off);
 }

@@ -292,7 +292,7 @@ fn refused(broker: &mut Broker) {
         assert!(error.operator().is_some_and(|name| name.starts_with("write (")), "{error}");
     }
     fn large(_: u64, out: &mut Outgoing) -> thalweg::Result<()> {
-        out.payload(vec![0; 1_000_000]);
+        out.key("large").payload(vec![0; 1_000_000]);
         Ok(())
     }
     fn elsewhere(_: u64, out: &mut Outgoing) -> thalweg::Result<()> {
@@ -300,18 +300,20 @@ fn refused(broker: &mut Broker) {
         Ok(())
     }
     let error = run(KafkaSink::exactly_once(&address, &topic, large as Encode));
-    assert!(
-        error.message().contains("larger than the 1000000 that `message.max.bytes`"),
-        "{error}"
-    );
+    for part in [
+        "a record for refused with the key `large` of",
+        "larger than the 1000000 that `message.max.bytes`",
+    ] {
+        assert!(error.message().contains(part), "{error}");
+    }
     let error = run(KafkaSink::at_least_once(&address, &topic, elsewhere as Encode));
     assert_eq!(
         error.message(),
-        "a record is for partition 2, and the topic had 2 when the job began"
+        "a record for refused/2 cannot be written, as the topic had 2 partitions when the job began"
     );
     let compacted = broker.compacted_topic("compacted");
     let error = run(KafkaSink::exactly_once(&address, &compacted, none));
-    assert!(error.message().starts_with("a record has no key"), "{error}");
+    assert!(error.message().starts_with("a record for compacted has no key"), "{error}");
     fn much(_: u64, out: &mut Outgoing) -> thalweg::Result<()> {
         out.payload([0; 1_000]);
         Ok(())

@@ -1,9 +1,10 @@
 //! What becomes of a broker's answers, by one that gives those that a test wants.
 
-use crate::coordinator::{Coordinator, Described, ProducerId, Refusal};
+use crate::coordinator::{Coordinator, Described, ProducerId, Refusal, Topics};
 use rdkafka::config::ClientConfig;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use thalweg::ErrorKind;
 
@@ -16,7 +17,7 @@ const VERSIONS: [(i16, i16, i16); 7] =
 /// Starts a broker that answers to a request's key and body with a body, or closes the connection.
 fn broker(answers: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> u16 {
     frames(move |key, number, body| {
-        let tags: &[u8] = if key == 65 { &[0] } else { &[] };
+        let tags: &[u8] = if matches!(key, 3 | 65) { &[0] } else { &[] };
         let body = [number, tags, &answers(key, body)?].concat();
         Some([&(body.len() as i32).to_be_bytes()[..], &body].concat())
     })
@@ -313,4 +314,39 @@ fn names_have_a_longest_length() {
         coordinator("localhost:1").commit(&name, PRODUCER).unwrap_err(),
         "at most 32767 bytes",
     );
+}
+
+fn topics(port: u16) -> Topics {
+    let mut config = ClientConfig::new();
+    Topics::new(config.set("bootstrap.servers", format!("127.0.0.1:{port}"))).unwrap()
+}
+
+#[test]
+fn topics_have_ids_also_when_the_connection_was_closed_meanwhile() {
+    let asked = AtomicUsize::new(0);
+    let port = broker(move |key, body| match key {
+        18 => Some(versions(&[(3, 0, 13), (18, 0, 4)])),
+        _ => {
+            assert_eq!((key, body.len()), (3, 1 + 1 + 16 + 2 + 1 + 4));
+            // Of two topics, of which the other is not known.
+            let head = b"\0\0\0\0\x01\0\0\0\0\x01\x03";
+            let first = b"\0\0\x02t0123456789abcdef\0\x01\0\0\0\0\0";
+            let second = b"\0\x03\x02u0123456789abcdef\0\x01\0\0\0\0\0";
+            let answer = [&head[..], first, second, b"\0\0\0\0\0"].concat();
+            (asked.fetch_add(1, Ordering::SeqCst) != 1).then_some(answer)
+        }
+    });
+    let mut topics = topics(port);
+    for _ in 0..2 {
+        let found = topics.ids(&["t"]).unwrap();
+        let [(name, id)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((name.as_str(), id.to_string()), ("t", "MDEyMzQ1Njc4OWFiY2RlZg".to_owned()));
+    }
+}
+
+#[test]
+fn topics_of_old_brokers_have_no_ids() {
+    let port = broker(|key, _| (key == 18).then(|| versions(&[(3, 0, 9), (18, 0, 4)])));
+    let why = topics(port).ids(&["t"]).unwrap_err();
+    assert!(why.contains("does not know the request Metadata of version 10"), "{why}");
 }

@@ -2,9 +2,9 @@
 
 use crate::coordinator::wire::{
     API_VERSIONS, Answer, Api, Authenticated, DESCRIBE_TRANSACTIONS, END_TXN, FIND_COORDINATOR,
-    Found, INIT_PRODUCER_ID, SASL_AUTHENTICATE, SASL_HANDSHAKE, Torn, Transaction, commit,
-    describe_transactions, find_coordinator, init_producer_id, request, sasl_authenticate,
-    sasl_handshake,
+    Found, INIT_PRODUCER_ID, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE, Torn, Transaction,
+    commit, describe_transactions, find_coordinator, init_producer_id, metadata, request,
+    sasl_authenticate, sasl_handshake,
 };
 use std::fmt::Debug;
 
@@ -28,6 +28,10 @@ fn requests_are_those_of_the_schemas() {
     // A header with tags, an array of one, a text, and tags.
     let describe = b"\0\x02\x03ab\0";
     check(DESCRIBE_TRANSACTIONS, describe_transactions("ab"), [0, 65, 0, 0], describe);
+    // An array of two topics without ids, each with tags; three flags, and tags.
+    let none = [0; 16];
+    let topics = [&b"\0\x03"[..], &none, b"\x03ab\0", &none, b"\x02c\0", &[0; 4]].concat();
+    check(METADATA, metadata(["ab", "c"].into_iter()), [0, 3, 0, 10], &topics);
 }
 
 #[test]
@@ -105,6 +109,19 @@ fn answers_are_those_of_the_schemas() {
         epoch: 7,
     };
     check(DESCRIBE_TRANSACTIONS, described, &expected, |answer| answer.describe_transactions());
+
+    // Two brokers, of which one has a rack; a topic of two partitions with replicas, and one that is not there.
+    let metadata = b"\0\0\0\0\0\
+        \x03\0\0\0\x01\x02a\0\0\x23\x84\0\0\0\0\0\x02\x02b\0\0\x23\x84\x02r\0\
+        \x03id\0\0\0\x01\
+        \x03\0\0\x03ab0123456789abcdef\0\
+        \x03\0\0\0\0\0\0\0\0\0\x01\0\0\0\x05\x03\0\0\0\x01\0\0\0\x02\x02\0\0\0\x01\x02\0\0\0\x02\0\
+        \0\0\0\0\0\x01\0\0\0\x02\0\0\0\x05\x01\x01\x01\0\
+        \x80\0\0\0\0\
+        \0\x03\x02c0000000000000000\0\x01\x80\0\0\0\0\
+        \x80\0\0\0\0";
+    let expected = vec![("ab".to_owned(), *b"0123456789abcdef")];
+    check(METADATA, metadata, &expected, |answer| answer.metadata());
 }
 
 /// Lengths far beyond what was received take no memory: the program would end.

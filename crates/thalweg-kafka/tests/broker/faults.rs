@@ -1,0 +1,439 @@
+//! What goes wrong on the brokers' side while jobs run, or between two runs: topics and records that are gone, partitions without
+//! records, and transactions whose time is over.
+
+use crate::broker::{Broker, PATIENCE, Right};
+use crate::{Test, logs};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+use thalweg::config::{CheckpointConfig, Config};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
+use thalweg::{Environment, Error, ErrorKind, JobHandle, Result};
+use thalweg_kafka::{KafkaSink, KafkaSource, MessageRef, Outgoing};
+
+pub const TESTS: &[Test] = &[
+    ("a_partition_without_records_holds_event_time_back_and_is_named", silent),
+    ("a_topic_that_is_deleted_ends_the_jobs_that_write_to_it", deleted),
+    ("a_topic_made_anew_ends_the_job_that_reads_it", anew_while_it_runs),
+    ("a_topic_made_anew_is_not_read_on_from_a_checkpoint", anew_between_runs),
+    ("records_that_expire_before_they_are_read_are_an_error", expired_while_it_runs),
+    ("records_that_expire_between_two_runs_are_an_error", expired_between_runs),
+    ("a_transaction_whose_time_is_over_is_written_again", out_of_time),
+    ("warnings_name_the_operator_and_the_topic", warned),
+];
+
+fn texts(range: std::ops::Range<u64>) -> Vec<String> {
+    range.map(|n| format!("{n:06}")).collect()
+}
+
+/// Appends records to the first partition, each in a batch of its own.
+fn append_each(broker: &Broker, topic: &str, range: std::ops::Range<u64>) {
+    let each = |text: &String| broker.append(topic, Some(0), [(text.as_str(), text.as_str())]);
+    texts(range).iter().for_each(each);
+}
+
+fn config(folder: Option<&Path>) -> Config {
+    let mut config = Config::default();
+    config.cores = NonZeroUsize::MIN;
+    config.checkpoints = folder.map(|folder| {
+        let mut checkpoints = CheckpointConfig::new(folder);
+        checkpoints.interval = Duration::from_millis(100);
+        checkpoints
+    });
+    config
+}
+
+/// Waits for what is to come.
+#[track_caller]
+fn wait(what: &str, mut has_come: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !has_come() {
+        assert!(begun.elapsed() < PATIENCE, "{what} in time");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The error with which a job ends, in time.
+fn error_of(job: JobHandle) -> Error {
+    let (ended, end) = mpsc::channel();
+    thread::spawn(move || drop(ended.send(job.wait().map(drop))));
+    end.recv_timeout(PATIENCE).expect("the job ends in time").expect_err("the job fails")
+}
+
+#[track_caller]
+fn names(text: impl ToString, parts: &[&str]) {
+    let text = text.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+/// What a job has read, and how much it may read.
+#[derive(Default)]
+struct Seen {
+    texts: Mutex<Vec<String>>,
+    most: Mutex<Option<usize>>,
+    changed: Condvar,
+}
+
+impl Seen {
+    /// Of a job that waits after so many records until it is let on.
+    fn up_to(most: usize) -> Arc<Self> {
+        Arc::new(Self { most: Mutex::new(Some(most)), ..Self::default() })
+    }
+
+    fn add(&self, text: String) {
+        let mut all = self.texts.lock().unwrap();
+        all.push(text);
+        let count = all.len();
+        drop(all);
+        let most = self.most.lock().unwrap();
+        let waits = |most: &mut Option<usize>| most.is_some_and(|most| count >= most);
+        drop(self.changed.wait_while(most, waits).unwrap());
+    }
+
+    fn go_on(&self) {
+        *self.most.lock().unwrap() = None;
+        self.changed.notify_all();
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.texts.lock().unwrap().clone()
+    }
+}
+
+/// Of a client that fetches hardly more than what is read.
+fn source(broker: &Broker, topic: &str) -> KafkaSource {
+    let source =
+        KafkaSource::new(broker.address(), topic).look_again_after(Duration::from_millis(200));
+    ["queued.min.messages", "queued.max.messages.kbytes", "fetch.message.max.bytes"]
+        .into_iter()
+        .fold(source, |source, name| source.option(name, "1"))
+}
+
+fn started(source: KafkaSource, folder: Option<&Path>, seen: &Arc<Seen>) -> Result<JobHandle> {
+    let env = Environment::with_config(config(folder));
+    let sees = Arc::clone(seen);
+    env.read(source)
+        .try_map(|message| message.text().map(str::to_owned))
+        .for_each(move |text| sees.add(text));
+    env.start()
+}
+
+/// The folders of the checkpoints of a job that is run again: a program has one job with each.
+struct Folders(tempfile::TempDir, usize);
+
+impl Folders {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap(), 0)
+    }
+
+    fn next(&mut self) -> PathBuf {
+        let path = |number: usize| self.0.path().join(number.to_string());
+        if self.1 > 0 {
+            std::fs::rename(path(self.1), path(self.1 + 1)).unwrap();
+        }
+        self.1 += 1;
+        self.0.path().join(self.1.to_string())
+    }
+}
+
+/// Runs a job until it has read so many records, and ends it with a checkpoint.
+fn suspended(source: KafkaSource, folder: &Path, records: usize) {
+    let seen = Arc::default();
+    let job = started(source, Some(folder), &seen).unwrap();
+    wait("records", || seen.all().len() == records);
+    job.suspend().unwrap();
+    assert_eq!(error_of(job).kind(), ErrorKind::Suspended);
+}
+
+/// Deletes a topic, and makes one of the same name.
+fn make_anew(broker: &Broker, topic: &str) {
+    broker.delete_topic(topic);
+    wait("the topic goes", || broker.topics(topic).is_empty());
+    broker.topic(topic, 1);
+    broker.append(topic, Some(0), texts(100..150).iter().map(|text| ("", text.as_str())));
+}
+
+fn anew_while_it_runs(broker: &mut Broker) {
+    for (name, is_allowed) in [("anew-runs", false), ("anew-allowed", true)] {
+        let topic = broker.topic(name, 1);
+        append_each(broker, &topic, 0..10);
+        let seen = Seen::up_to(3);
+        let from = source(broker, &topic);
+        let from = if is_allowed { from.read_recreated_topics() } else { from };
+        let job = started(from, None, &seen).unwrap();
+        wait("records", || seen.all().len() == 3);
+        make_anew(broker, &topic);
+        if is_allowed {
+            // What the error is for: nothing else shows that the offset is in another topic.
+            seen.go_on();
+            wait("the records of the topic made anew", || {
+                seen.all().contains(&"000149".to_owned())
+            });
+            assert!(!seen.all().contains(&"000100".to_owned()));
+            job.cancel();
+            continue;
+        }
+        // That it is another one is known meanwhile, or while the rest is read.
+        seen.go_on();
+        let error = error_of(job);
+        assert_eq!(error.kind(), ErrorKind::Input);
+        let what = "anew-runs: the topic `anew-runs` is another one than the job has read";
+        names(
+            &error,
+            &["read (", "faults.rs", what, "its id was ", "`KafkaSource::read_recreated_topics`"],
+        );
+    }
+}
+
+fn anew_between_runs(broker: &mut Broker) {
+    let topic = broker.topic("anew-between", 1);
+    append_each(broker, &topic, 0..10);
+    let mut folders = Folders::new();
+    suspended(source(broker, &topic), &folders.next(), 10);
+    // The same one is read on.
+    append_each(broker, &topic, 10..12);
+    suspended(source(broker, &topic), &folders.next(), 2);
+    make_anew(broker, &topic);
+    let seen = Arc::default();
+    let job = started(source(broker, &topic), Some(&folders.next()), &seen);
+    let error = job.map_or_else(|error| error, error_of);
+    assert_eq!(error.kind(), ErrorKind::Input);
+    let what = "the topic `anew-between` is another one than the job has read";
+    names(&error, &["read (", "faults.rs", "anew-between: ", what]);
+    assert!(seen.all().is_empty(), "{:?}", seen.all());
+    suspended(source(broker, &topic).read_recreated_topics(), &folders.next(), 50 - 12);
+}
+
+fn expired_while_it_runs(broker: &mut Broker) {
+    let topic = broker.topic("expired-runs", 1);
+    append_each(broker, &topic, 0..20);
+    let seen = Seen::up_to(3);
+    let job = started(source(broker, &topic), None, &seen).unwrap();
+    wait("records", || seen.all().len() == 3);
+    broker.delete_before(&topic, 0, 15);
+    seen.go_on();
+    let error = error_of(job);
+    let read = seen.all().len();
+    assert!(read < 15, "{read} were fetched before");
+    assert_eq!(error.kind(), ErrorKind::Io);
+    let what = format!(
+        "expired-runs/0 at {read}: the record at offset {read} is not there any more: the partition begins at 15 by now"
+    );
+    names(&error, &["read (", "faults.rs", &what]);
+}
+
+fn expired_between_runs(broker: &mut Broker) {
+    let topic = broker.topic("expired-between", 1);
+    append_each(broker, &topic, 0..10);
+    let mut folders = Folders::new();
+    suspended(source(broker, &topic), &folders.next(), 10);
+    append_each(broker, &topic, 10..20);
+    broker.delete_before(&topic, 0, 15);
+    let job = started(source(broker, &topic), Some(&folders.next()), &Arc::default());
+    let error = job.map_or_else(|error| error, error_of);
+    assert_eq!(error.kind(), ErrorKind::Io);
+    let what = "expired-between/0 at 10: the record at offset 10 is not there any more: the partition begins at 15 by now";
+    names(&error, &["read (", "faults.rs", what]);
+}
+
+type Encode = fn(u64, &mut Outgoing) -> Result<()>;
+
+const ENCODE: Encode = |n, out| {
+    out.key(format!("{n}")).payload(format!("{n:06}"));
+    Ok(())
+};
+
+/// More than a job writes with pauses while a test runs.
+const NUMBERS: u64 = 100_000;
+
+/// A job that writes numbers, with a pause behind each.
+fn writes(sink: KafkaSink<u64, Encode>, folder: &Path, pause: Duration) -> JobHandle {
+    let env = Environment::with_config(config(Some(folder)));
+    let slowly = (0..NUMBERS).inspect(move |_| thread::sleep(pause));
+    // Clients find out within 30 s by default.
+    let sink = sink.option("topic.metadata.propagation.max.ms", "1000");
+    env.iter(slowly).write(sink.option("topic.metadata.refresh.interval.ms", "500"));
+    env.start().unwrap()
+}
+
+fn deleted(broker: &mut Broker) {
+    let [least, kept, open] =
+        ["least", "kept", "open"].map(|way| broker.topic(&format!("deleted-{way}"), 2));
+    let address = broker.address();
+    let exactly = |topic: &str| KafkaSink::exactly_once(&address, topic, ENCODE);
+    let (first, third) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (mut second, pause) = (Folders::new(), Duration::from_millis(1));
+    let jobs = [
+        writes(KafkaSink::at_least_once(&address, &least, ENCODE), first.path(), pause),
+        writes(exactly(&kept), &second.next(), pause),
+        writes(exactly(&open).open_transactions(10 * PATIENCE), third.path(), pause),
+    ];
+    let all = [&least, &kept, &open];
+    all.iter().for_each(|topic| wait("records", || !broker.records(topic).is_empty()));
+    let before = broker.texts(&kept);
+    all.iter().for_each(|topic| broker.delete_topic(topic));
+    let errors = jobs.map(error_of);
+    errors.iter().for_each(|error| assert_eq!(error.kind(), ErrorKind::Io, "{error}"));
+    let gone = "its topic is not there any more";
+    let of = |topic| format!("for {topic}");
+    names(
+        &errors[0],
+        &["write (", "faults.rs", "cannot send a record", &of(&least), "with the key `", gone],
+    );
+    names(
+        &errors[1],
+        &[
+            "write (",
+            "faults.rs",
+            "cannot commit transaction",
+            &*kept,
+            gone,
+            "bytes, is not written",
+        ],
+    );
+    names(&errors[2], &["write (", "faults.rs", "deleted-open", gone]);
+    // All that was not written comes, and nothing else.
+    broker.topic(&kept, 2);
+    writes(exactly(&kept), &second.next(), Duration::ZERO).wait().unwrap();
+    let after = broker.texts(&kept);
+    let first: u64 = after[0].parse().unwrap();
+    assert!(first >= before.len() as u64, "{first} was written before");
+    assert!(after == texts(first..NUMBERS), "{} of {}", after.len(), NUMBERS - first);
+}
+
+fn out_of_time(broker: &mut Broker) {
+    let topic = broker.topic("out-of-time", 1);
+    let large: Encode = |n, out| {
+        out.payload(format!("{n:06}{}", " ".repeat(1_000)));
+        Ok(())
+    };
+    // Brokers hold back what is written faster, for several times as long as a transaction may be open.
+    broker.quota("slow", Some(100_000));
+    let warnings = logs::warnings();
+    let sink = KafkaSink::exactly_once(broker.address(), &topic, large);
+    let sink = sink.option("client.id", "slow").option("transaction.timeout.ms", "1000");
+    let env = Environment::with_config(config(None));
+    env.range(0..3_000).write(sink);
+    let job = env.start().unwrap();
+    let again = ["cannot commit transaction 1 of thalweg-out-of-time-", "and try again"];
+    wait("the first attempt fails", || warnings.find(&again).is_some());
+    broker.quota("slow", None);
+    job.wait().unwrap();
+    let written: Vec<_> = broker.texts(&topic).iter().map(|text| text[..6].to_owned()).collect();
+    assert_eq!(written, texts(0..3_000));
+    let all = broker.count_all(&topic);
+    assert!(all > 3_000, "{all}: nothing of the first attempt is there to be aborted");
+}
+
+/// Windows of ten seconds, from records that have the time of their text, in seconds.
+fn windows(
+    source: KafkaSource,
+    idle_after: Option<Duration>,
+) -> (JobHandle, thalweg::Incoming<(i64, u64)>) {
+    let mut config = config(None);
+    config.stall_after = Some(Duration::from_millis(300));
+    let env = Environment::with_config(config);
+    let watermarks = Watermarks::monotonous();
+    let watermarks = match idle_after {
+        Some(time) => watermarks.idle_after(time),
+        None => watermarks,
+    };
+    let at = |message: &MessageRef<'_>| {
+        Timestamp::from_secs(message.text().ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+    };
+    let counts = env
+        .read(source)
+        .assign_timestamps(at, watermarks)
+        .map(|message| message.partition())
+        .group_by(|_| 0u8)
+        .window(EventTimeWindow::tumbling(Duration::from_secs(10)))
+        .count()
+        .unkey()
+        .map(|(_, window)| (window.start.as_micros() / 1_000_000, window.value))
+        .to_channel();
+    (env.start().unwrap(), counts)
+}
+
+fn silent(broker: &mut Broker) {
+    let topic = broker.topic("silent", 2);
+    let source = || KafkaSource::new(broker.address(), topic.as_str());
+    append_each(broker, &topic, 0..25);
+    // Windows of what is read end, although the other partition has nothing.
+    let (job, mut counts) = windows(source(), Some(Duration::from_millis(100)));
+    let mut now = 25;
+    let mut next = || {
+        append_each(broker, &topic, now..now + 1);
+        now += 1;
+    };
+    for expected in [(0, 10), (10, 10)] {
+        let begun = Instant::now();
+        let found = loop {
+            if let Some(found) = counts.recv_timeout(Duration::from_millis(1)).unwrap() {
+                break found;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no window ends");
+            next();
+        };
+        assert_eq!(found, expected);
+    }
+    job.cancel();
+    // Without, none does, and what is waited for is said.
+    let warnings = logs::warnings();
+    let (job, mut counts) = windows(source(), None);
+    let waits = ["records arrive and no window has ended", "partition silent/1 has had nothing"];
+    wait("a warning", || {
+        next();
+        warnings.find(&waits).is_some()
+    });
+    names(warnings.find(&waits).unwrap(), &["window (", "faults.rs", "there is no watermark yet"]);
+    let stats = job.stats();
+    let mark = stats.operators.iter().find_map(|op| op.watermark.as_ref()).unwrap();
+    assert_eq!(mark.split.as_deref(), Some("silent/1"));
+    assert_eq!(counts.recv_timeout(Duration::from_millis(1)).unwrap(), None);
+    // Until it has records.
+    broker.append(&topic, Some(1), [("", "1000")]);
+    wait("a window", || counts.recv_timeout(Duration::from_millis(1)).unwrap() == Some((0, 10)));
+    job.cancel();
+}
+
+fn warned(broker: &mut Broker) {
+    let topics = ["warned-a", "warned-b"].map(|name| broker.topic(name, 1));
+    topics.iter().for_each(|topic| append_each(broker, topic, 0..1));
+    broker.rule("limited", Right::group("warned-group", Right::DESCRIBE), true);
+    let warnings = logs::warnings();
+    let source = KafkaSource::new(broker.address_of_users(), topics.each_ref().map(String::as_str));
+    let source = source.look_again_after(Duration::from_millis(200)).group("warned-group");
+    let source = [
+        ("security.protocol", "sasl_plaintext"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "limited"),
+        ("sasl.password", "secret"),
+    ]
+    .into_iter()
+    .fold(source, |source, (name, value)| source.option(name, value));
+    let (folder, seen) = (tempfile::tempdir().unwrap(), Arc::<Seen>::default());
+    let job = started(source, Some(folder.path()), &seen).unwrap();
+    let group = [
+        "read (",
+        "faults.rs",
+        "offsets of the group `warned-group` could not be committed",
+        "warned-a",
+        "Group authorization failed",
+    ];
+    wait("a warning of the group", || warnings.find(&group).is_some());
+    broker.delete_topic(&topics[1]);
+    let partitions = [
+        "read (",
+        "faults.rs",
+        "no new partitions of topics warned-a, warned-b can be found",
+        "`warned-b`",
+    ];
+    wait("a warning of the topics", || warnings.find(&partitions).is_some());
+    job.cancel();
+}
