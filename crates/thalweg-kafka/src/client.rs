@@ -175,6 +175,9 @@ pub(crate) struct Fetcher {
     stops: Arc<AtomicBool>,
 }
 
+/// Where a partition begins and ends, once it is known; `None` if no broker has answered.
+pub(crate) type FoundEnds = Arc<OnceLock<Option<(i64, i64)>>>;
+
 /// A partition that may not be there any more.
 pub(crate) struct Suspect {
     pub(crate) topic: String,
@@ -236,7 +239,7 @@ impl Fetcher {
         self: &Arc<Self>,
         at: &Partition,
         waker: Arc<SplitWaker>,
-    ) -> Result<Arc<OnceLock<Option<(i64, i64)>>>> {
+    ) -> Result<FoundEnds> {
         let answer = Arc::<OnceLock<_>>::default();
         let (fetcher, at, sets) = (Arc::clone(self), at.clone(), Arc::clone(&answer));
         let ask = move || {

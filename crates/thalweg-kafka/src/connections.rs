@@ -4,6 +4,7 @@
 //! trusted, say.
 
 use crate::client::{error, is_hopeless};
+use crate::ends::Ends;
 use crate::rights::{Needs, code_of};
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
@@ -18,6 +19,8 @@ use thalweg::{Error, ErrorKind};
 /// The connections of the clients of a source or sink, which all have the same settings.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
+    /// What they have said of the ends of partitions.
+    pub(crate) ends: Ends,
     state: Mutex<State>,
     /// Whether a broker that had answered refuses what it had accepted: looked at often.
     are_refused: AtomicBool,
@@ -277,6 +280,11 @@ impl ClientContext for Watch {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.0.failed(&error, reason);
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        log::debug!(target: "librdkafka", "statistics: {}", String::from_utf8_lossy(statistics));
+        self.0.ends.take(statistics);
     }
 }
 

@@ -96,7 +96,10 @@ mod awaited;
 mod client;
 mod connections;
 mod coordinator;
+mod decode;
+mod ends;
 mod kept;
+mod letters;
 mod message;
 mod open;
 mod outgoing;
@@ -113,6 +116,8 @@ mod writer;
 
 #[cfg(feature = "avro")]
 pub use avro::{AvroDecoder, AvroEncoder, SchemaRegistry, SubjectName};
+pub use decode::{BadRecords, Decoded, DecodedReader, Divert, Stop};
+pub use letters::DeadLetter;
 pub use message::{Message, MessageRef};
 pub use outgoing::Outgoing;
 pub use reader::Reader;

@@ -1,8 +1,9 @@
 //! Reads one partition.
 
-use crate::client::{Consumer, Fetcher, Suspect, Verdict, error};
+use crate::client::{Consumer, Fetcher, FoundEnds, Suspect, Verdict, error};
 use crate::connections::Watch;
 use crate::coordinator::TopicId;
+use crate::ends::End;
 use crate::message::{Message, MessageRef};
 use crate::rights::Needs;
 use crate::source::{Partition, Position, gone, list_of, place};
@@ -28,7 +29,11 @@ pub struct Reader {
     until: Option<i64>,
     topic: Option<TopicId>,
     /// Where the partition begins and ends, once the next record is not there.
-    lost: Option<Arc<OnceLock<Option<(i64, i64)>>>>,
+    lost: Option<FoundEnds>,
+    /// Where the partition ends, as far as it is known.
+    end: End,
+    /// Where all was read that was there, though offsets may have been left: they were no records.
+    all_read_at: Option<i64>,
     /// Set while it is not known whether the partition is there.
     suspected: Option<Arc<OnceLock<Verdict>>>,
     queue: PartitionQueue<Watch>,
@@ -64,6 +69,8 @@ impl Reader {
             until,
             topic,
             lost: None,
+            end: fetcher.connections().ends.of(&partition.topic, partition.number),
+            all_read_at: None,
             suspected: None,
             queue,
             fetcher,
@@ -124,7 +131,7 @@ impl Reader {
         let code = cause.rdkafka_error_code();
         match (&cause, code) {
             (KafkaError::PartitionEOF(_), _) => {
-                self.suspected = None;
+                (self.suspected, self.all_read_at) = (None, Some(self.next));
                 // The end was there before. What did not come before it are no records: they were of an aborted transaction, or
                 // removed by compaction.
                 Ok(self.until.map(|until| self.end(until)))
@@ -217,6 +224,15 @@ impl SplitReader for Reader {
 
     fn position(&self) -> Position {
         Position { next: self.next, until: self.until, topic: self.topic }
+    }
+
+    fn backlog(&self) -> Option<u64> {
+        if self.all_read_at == Some(self.next) {
+            return Some(0);
+        }
+        // Where reading ends, there are records until then, which the brokers have said before.
+        let end = self.until.or_else(|| self.end.get())?;
+        Some(u64::try_from(end.saturating_sub(self.next)).unwrap_or(0))
     }
 }
 

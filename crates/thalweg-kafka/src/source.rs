@@ -235,7 +235,9 @@ impl KafkaSource {
     fn config(&self, ahead: Option<&Ahead>) -> Result<ClientConfig> {
         let sizes = ahead.map(|ahead| ahead.settings(&self.options)).unwrap_or_default();
         let sizes = sizes.iter().map(|(name, value)| (*name, value.as_str()));
-        let usual: Vec<_> = USUAL.into_iter().chain(sizes).collect();
+        // The client that reads says how far partitions reach.
+        let statistics = ahead.map(|_| ("statistics.interval.ms", "1000"));
+        let usual: Vec<_> = USUAL.into_iter().chain(sizes).chain(statistics).collect();
         let mut config = self.options.over(&self.brokers, &usual, &FIXED)?;
         // Partitions are assigned by hand, which takes a name of a group all the same.
         config.set("group.id", self.group.as_deref().unwrap_or("thalweg"));
@@ -576,7 +578,9 @@ fn asked_of<T>(
 /// The oldest offset of a partition, and the one behind its newest record that is committed.
 fn ends(fetcher: &Fetcher, at: &Partition) -> Result<(i64, i64)> {
     let ask = |patience| fetcher.consumer.fetch_watermarks(&at.topic, at.number, patience);
-    asked_of(fetcher, "ask for the ends of the partition", at, ask)
+    let (oldest, end) = asked_of(fetcher, "ask for the ends of the partition", at, ask)?;
+    fetcher.connections().ends.set(&at.topic, at.number, end);
+    Ok((oldest, end))
 }
 
 /// The offset of the first record with a timestamp, or behind the last one.

@@ -134,7 +134,7 @@ fn json_of(order: &Order) -> Value {
 }
 
 /// Started once, with the first test that needs it. It ends with the process, and its files with the broker's.
-fn registry(broker: &Broker) -> &'static Registry {
+pub fn registry(broker: &Broker) -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| Registry::start(&jars(), broker.folder()))
 }
@@ -143,15 +143,15 @@ fn jars() -> PathBuf {
     std::env::var_os("THALWEG_KAFKA_JARS").map(PathBuf::from).expect("main has looked")
 }
 
-fn client(broker: &Broker) -> SchemaRegistry {
+pub fn client(broker: &Broker) -> SchemaRegistry {
     SchemaRegistry::new([registry(broker).url()])
 }
 
-fn with_id(id: u32, body: &[u8]) -> Vec<u8> {
+pub fn with_id(id: u32, body: &[u8]) -> Vec<u8> {
     [&[0][..], &id.to_be_bytes(), body].concat()
 }
 
-fn append(broker: &Broker, topic: &str, records: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
+pub fn append(broker: &Broker, topic: &str, records: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
     let producer = broker.producer(None);
     for (key, payload) in records {
         let record = BaseRecord::to(topic).key(&key).payload(&payload).partition(0);

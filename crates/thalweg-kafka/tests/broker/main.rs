@@ -12,6 +12,7 @@ mod faults;
 mod hosts;
 mod killed;
 mod kills;
+mod letters;
 mod logs;
 mod open;
 mod reading;
@@ -19,6 +20,7 @@ mod reading;
 mod registry;
 mod rights;
 mod superseded;
+mod waiting;
 mod writing;
 
 use broker::{Broker, run_tests};
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
         open::TESTS,
         rights::TESTS,
         faults::TESTS,
+        waiting::TESTS,
+        letters::TESTS,
         #[cfg(feature = "tls")]
         encrypted::TESTS,
         kills::TESTS,

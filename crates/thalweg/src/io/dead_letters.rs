@@ -1,7 +1,9 @@
 //! The side output of records that do not parse.
 
 use super::bad_record::BadRecord;
+use super::connector::{DecodingSource, SplitFactory};
 use super::records::{Divert, Format, Records, Stop};
+use crate::data::Data;
 use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Forked, Op, Pipe, Push};
@@ -10,22 +12,27 @@ use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Sourced, Stream};
 
 /// The side output of bad records.
-type BadRecords = Stream<Received<BadRecord, ()>>;
+type BadRecords<B> = Stream<Received<B, ()>>;
 
 /// Sources of records that may fail to parse, on which [`Stream::dead_letters`] can be called.
 #[diagnostic::on_unimplemented(
     message = "`dead_letters` is called directly after a source whose records may fail to parse",
     label = "not such a source",
-    note = "call it directly after `csv`, `json_lines` or `parse_lines`, before any other operator"
+    note = "call it directly after `csv`, `json_lines`, `parse_lines` or a connector that decodes records, before any other operator"
 )]
 pub trait Parsing: Chain + Sized {
     /// The chain of the good records.
     #[doc(hidden)]
     type Good: Chain<Item = Self::Item, Time = ()>;
+    /// A record that does not parse: a [`BadRecord`] of a file, or what a [connector](DecodingSource::Bad) makes of it.
+    type Bad: Data;
 
     /// Splits the stream into good records and bad records.
     #[doc(hidden)]
-    fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Self::Good>, BadRecords);
+    fn diverted(
+        stream: Stream<Self>,
+        origin: Origin,
+    ) -> (Stream<Self::Good>, BadRecords<Self::Bad>);
 }
 
 impl<C: Chain> Stream<C> {
@@ -33,7 +40,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// The side output has one task, and must end in a sink like any other stream: it can be counted, written to a
     /// file, or collected. The statistics count its records under the operator's name. Call this method directly
-    /// after the source.
+    /// after the source: [`csv`](crate::Environment::csv) and others of files, or [`read`](crate::Environment::read) of a
+    /// [connector](DecodingSource) that decodes records.
     ///
     /// ```
     /// use serde::Deserialize;
@@ -61,7 +69,7 @@ impl<C: Chain> Stream<C> {
     #[track_caller]
     pub fn dead_letters(
         self,
-    ) -> (Stream<impl Chain<Item = C::Item, Time = ()> + use<C>>, BadRecords)
+    ) -> (Stream<impl Chain<Item = C::Item, Time = ()> + use<C>>, BadRecords<C::Bad>)
     where
         C: Parsing,
     {
@@ -70,40 +78,68 @@ impl<C: Chain> Stream<C> {
 }
 
 impl<F: Format> Parsing for Sourced<Records<F, Stop>> {
-    type Good = Diverted<F>;
+    type Good = Diverted<Sourced<Records<F, Divert>>, BadRecord>;
+    type Bad = BadRecord;
 
-    fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Diverted<F>>, BadRecords) {
-        let env = stream.env.clone();
-        let bounded = stream.is_bounded();
-        let to = env.builder().stage_after(&[stream.stage], Parallelism::Fixed(1), bounded);
-        let edge = env.link(stream.stage, to, Strategy::Gather);
-        let op = env.builder().operator(to, origin, Details::of("bad_records", true));
-        let chain = Received { edges: vec![edge.clone()], op };
-        let bad = Stream { env: env.clone(), chain, stage: to };
-        let good = Stream {
-            chain: stream.chain.made_by(Records::diverting),
-            env: stream.env,
-            stage: stream.stage,
-        };
-        let good = good.then(origin, |prev, op| Diverted { prev, op, edge });
-        (good, bad)
+    fn diverted(
+        stream: Stream<Self>,
+        origin: Origin,
+    ) -> (Stream<Self::Good>, BadRecords<BadRecord>) {
+        divert(stream, origin, Records::diverting)
     }
 }
 
-/// The chain of a source whose bad records go to a side output.
-pub struct Diverted<F: Format> {
-    prev: Sourced<Records<F, Divert>>,
-    op: usize,
-    edge: Edge<BadRecord, ()>,
+impl<S: DecodingSource> Parsing for Sourced<SplitFactory<S>> {
+    type Good = Diverted<Sourced<SplitFactory<S::Diverting>>, S::Bad>;
+    type Bad = S::Bad;
+
+    fn diverted(stream: Stream<Self>, origin: Origin) -> (Stream<Self::Good>, BadRecords<S::Bad>) {
+        divert(stream, origin, SplitFactory::diverting)
+    }
 }
 
-impl<F: Format> Chain for Diverted<F> {
-    type Item = F::Record;
-    type Time = ();
-    type Task<N: Push<F::Record, ()> + 'static> =
-        <Sourced<Records<F, Divert>> as Chain>::Task<DivertedPush<N>>;
+/// Links a side output to a source, changed so that it emits bad records too.
+fn divert<F, G, B: Data>(
+    stream: Stream<Sourced<F>>,
+    origin: Origin,
+    diverting: impl FnOnce(F) -> G,
+) -> (Stream<Diverted<Sourced<G>, B>>, BadRecords<B>)
+where
+    Sourced<F>: Chain,
+    Sourced<G>: Chain,
+    Diverted<Sourced<G>, B>: Chain,
+{
+    let env = stream.env.clone();
+    let bounded = stream.is_bounded();
+    let to = env.builder().stage_after(&[stream.stage], Parallelism::Fixed(1), bounded);
+    let edge = env.link(stream.stage, to, Strategy::Gather);
+    let op = env.builder().operator(to, origin, Details::of("bad_records", true));
+    let chain = Received { edges: vec![edge.clone()], op };
+    let bad = Stream { env: env.clone(), chain, stage: to };
+    let chain = stream.chain.made_by(diverting);
+    let good = Stream { chain, env: stream.env, stage: stream.stage };
+    let good = good.then(origin, |prev, op| Diverted { prev, op, edge });
+    (good, bad)
+}
 
-    fn attach<N: Push<F::Record, ()> + 'static>(
+/// The chain of a source whose bad records go to a side output.
+pub struct Diverted<C, B: Data> {
+    prev: C,
+    op: usize,
+    edge: Edge<B, ()>,
+}
+
+impl<C, R, B> Chain for Diverted<C, B>
+where
+    C: Chain<Item = Result<R, B>, Time = ()>,
+    R: 'static,
+    B: Data,
+{
+    type Item = R;
+    type Time = ();
+    type Task<N: Push<R, ()> + 'static> = C::Task<DivertedPush<N, B>>;
+
+    fn attach<N: Push<R, ()> + 'static>(
         &self,
         cx: &TaskContext<'_>,
         next: N,
@@ -115,14 +151,14 @@ impl<F: Format> Chain for Diverted<F> {
 }
 
 /// Separates good records from bad ones in a running task.
-pub struct DivertedPush<N> {
+pub struct DivertedPush<N, B: Data> {
     op: Op,
     good: u64,
     /// The outputs of good and of bad records.
-    ends: Forked<(N, Outlet<BadRecord, (), RoundRobin>)>,
+    ends: Forked<(N, Outlet<B, (), RoundRobin>)>,
 }
 
-impl<N: Pipe> Pipe for DivertedPush<N> {
+impl<N: Pipe, B: Data> Pipe for DivertedPush<N, B> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.ends)
     }
@@ -138,9 +174,9 @@ impl<N: Pipe> Pipe for DivertedPush<N> {
     }
 }
 
-impl<T: 'static, N: Push<T, ()>> Push<Result<T, BadRecord>, ()> for DivertedPush<N> {
+impl<R: 'static, N: Push<R, ()>, B: Data> Push<Result<R, B>, ()> for DivertedPush<N, B> {
     #[inline(always)]
-    fn push(&mut self, item: Result<T, BadRecord>, time: ()) {
+    fn push(&mut self, item: Result<R, B>, time: ()) {
         match item {
             Ok(record) => {
                 self.good += 1;

@@ -29,8 +29,9 @@ mod write;
 
 /// The sources of these methods, as signatures name them.
 pub mod sources {
+    pub use super::connector::SplitFactory;
     pub use super::csv::{CsvFormat, CsvRows};
-    pub use super::dead_letters::Parsing;
+    pub use super::dead_letters::{Diverted, Parsing};
     pub use super::json_lines::JsonFormat;
     pub use super::parse_lines::ParsedLines;
     pub use super::records::{Divert, Format, Records, Stop};

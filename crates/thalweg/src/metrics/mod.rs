@@ -11,6 +11,7 @@ mod rounds;
 pub(crate) mod show;
 mod stalls;
 mod stats;
+mod waits;
 mod watermarks;
 
 pub(crate) use clocks::AcrossHosts;
@@ -25,6 +26,8 @@ pub use stats::{
     Awaits, EdgeStats, HotKey, Latency, Limit, OperatorStats, Records, Spread, StageStats, Stats,
     limiting_operator,
 };
+pub use waits::{SourceWaits, SplitWait};
+pub(crate) use waits::{TaskWaits, longest};
 pub(crate) use watermarks::Mark;
 pub use watermarks::WatermarkStats;
 
@@ -77,6 +80,8 @@ pub(crate) struct OpCount {
     pub(crate) remembered: u64,
     /// What it needs from the program to continue.
     pub(crate) awaits: Option<Awaits>,
+    /// What a source has waited for, if it knows.
+    pub(crate) waits: Option<TaskWaits>,
     /// Sampled keys, each with its count in the sample.
     pub(crate) hot: Vec<(String, u64)>,
     /// The number of records that the sample represents.
@@ -238,6 +243,10 @@ impl Report {
 
     pub(crate) fn awaits(&mut self, op: usize, what: Option<Awaits>) {
         self.of(op).awaits = what;
+    }
+
+    pub(crate) fn waits(&mut self, op: usize, waits: Option<TaskWaits>) {
+        self.of(op).waits = waits;
     }
 
     pub(crate) fn hot(&mut self, op: usize, keys: &HotKeys) {

@@ -4,7 +4,7 @@ use super::{Plan, Strategy};
 use crate::clock::Nanos;
 use crate::metrics::{
     AcrossHosts, ClockOffset, EdgeStats, Histogram, HotKey, Latency, OpCount, OperatorStats,
-    Passed, Records, Report, Spread, StageStats, Stats, WatermarkStats,
+    Passed, Records, Report, SourceWaits, Spread, StageStats, Stats, WatermarkStats,
 };
 use crate::runtime::{TaskCounts, TaskTimes};
 use crate::time::Timestamp;
@@ -42,6 +42,7 @@ pub(super) fn measure(
         .collect();
     let mut hot = vec![Sample::default(); operators.len()];
     let mut marks = vec![Vec::new(); operators.len()];
+    let mut waits = vec![Vec::new(); operators.len()];
     let stages = plan.stages.iter().map(|stage| {
         let of_stage = stage_of.iter().zip(counted).filter(|(at, _)| **at == stage.id);
         let tasks: Vec<&TaskCounts> = of_stage.map(|(_, counted)| counted).collect();
@@ -56,6 +57,9 @@ pub(super) fn measure(
                 }
                 if let (Some(mark), Some(marks)) = (count.mark.clone(), marks.get_mut(op)) {
                     marks.push(mark);
+                }
+                if let (Some(task), Some(waits)) = (&count.waits, waits.get_mut(op)) {
+                    waits.push(task.clone());
                 }
                 if let Some(spans) = &count.under_way {
                     under_way.merge(spans);
@@ -93,6 +97,9 @@ pub(super) fn measure(
     }
     for (operator, marks) in operators.iter_mut().zip(marks) {
         operator.watermark = (!marks.is_empty()).then(|| WatermarkStats::of(&marks));
+    }
+    for (operator, waits) in operators.iter_mut().zip(waits) {
+        operator.waits = (!waits.is_empty()).then(|| SourceWaits::of(&waits));
     }
     let mut passed = vec![Passed::default(); plan.edges.len()];
     for (edge, more) in counted.iter().flat_map(|task| task.report.edges()) {

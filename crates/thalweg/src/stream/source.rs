@@ -6,7 +6,7 @@ use crate::data::Record;
 use crate::error::Result;
 use crate::fault::{Fault, is_planted};
 use crate::flow::{Epoch, Event, Head, Op, PartitionEvent, Poll, Push, Settled, Task, Turn, guard};
-use crate::metrics::{Awaits, Report, Total};
+use crate::metrics::{Awaits, Report, TaskWaits, Total};
 use crate::plan::{Details, Origin, Parallelism, TaskContext};
 use crate::time::Time;
 
@@ -73,6 +73,12 @@ pub trait Source: Send + 'static {
     /// What it needs from the program to continue, if anything.
     #[doc(hidden)]
     fn awaits(&self) -> Option<Awaits> {
+        None
+    }
+
+    /// What it has waited for while it had nothing, if it knows.
+    #[doc(hidden)]
+    fn waits(&self) -> Option<TaskWaits> {
         None
     }
 
@@ -251,6 +257,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> Task for SourceTask<S, N> {
         let (records, bytes) = (self.source.records(), self.source.bytes());
         report.read(self.op.id(), records, bytes, self.source.total());
         report.awaits(self.op.id(), self.source.awaits());
+        report.waits(self.op.id(), self.source.waits());
         self.next.report(report);
     }
 }

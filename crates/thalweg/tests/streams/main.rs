@@ -4,4 +4,5 @@ mod cache;
 mod connect;
 mod files_in_time;
 mod statistics;
+mod waiting;
 mod zip;

@@ -129,10 +129,14 @@
 //! # Ok::<(), thalweg::Error>(())
 //! ```
 
+mod decoding;
 mod opening;
 mod sink;
 mod source;
 mod splits;
+mod waits;
 
+pub use decoding::DecodingSource;
 pub use sink::{Prepared, Sink, SinkContext, SinkWaker, SinkWriter};
 pub use source::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource, SplitWaker};
+pub use splits::SplitFactory;

@@ -2,6 +2,7 @@
 //! task's splits are open; under a simulated clock, where nothing blocks, the task does it itself.
 
 use super::source::{SplitContext, SplitSource, SplitWaker};
+use super::waits::SplitWaits;
 use crate::clock::Nanos;
 use crate::error::{Error, Place, Result};
 use crate::flow::{Op, WeakWaker, catch};
@@ -20,6 +21,7 @@ pub(super) struct OpenSplit<S: SplitSource> {
     pub(super) again: Option<Nanos>,
     /// How often the reader was called, in this run of the job and before.
     pub(super) reads: u64,
+    pub(super) waits: SplitWaits,
 }
 
 /// A split that is to be opened.
@@ -42,7 +44,8 @@ impl<S: SplitSource> Unopened<S> {
         let waker = context.waker();
         let opened = source.open(&split, from, &context);
         let reader = opened.map_err(|error| place(error, &split))?;
-        Ok(OpenSplit { number, split, reader, waker, again: None, reads })
+        let waits = SplitWaits::default();
+        Ok(OpenSplit { number, split, reader, waker, again: None, reads, waits })
     }
 }
 

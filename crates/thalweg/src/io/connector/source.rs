@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Push, WeakWaker};
 use crate::memory::Reservation;
 use crate::plan::{Details, Origin, TieKind};
-use crate::stream::{Chain, Environment, Stream};
+use crate::stream::{Environment, Sourced, Stream};
 use crate::sync::{AtomicBool, Ordering};
 use std::fmt::Display;
 use std::sync::Arc;
@@ -104,6 +104,87 @@ pub trait SplitReader: Send + 'static {
 
     /// Where to go on behind the records that were emitted.
     fn position(&self) -> Self::Position;
+
+    /// How many records are known to be in the split behind those that were emitted: 0 if all that is there was read, and
+    /// `None`, the default, if the reader does not know.
+    ///
+    /// For the statistics. With it they can tell a source that waits for its records to be fetched, from a log's server say, from one
+    /// that has read all there is: see [`SourceWaits`](crate::metrics::SourceWaits). It is called when a call of
+    /// [`read`](Self::read) has found nothing, and when statistics are requested, so it must not block, nor ask a server: a
+    /// number of a moment ago will do.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::connector::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource};
+    /// use thalweg::{Environment, Result};
+    ///
+    /// /// Ten numbers, of which a server sends one in a few milliseconds.
+    /// struct Slow;
+    ///
+    /// struct Reader {
+    ///     next: u64,
+    ///     is_there: bool,
+    /// }
+    ///
+    /// impl SplitSource for Slow {
+    ///     type Item = u64;
+    ///     type Split = String;
+    ///     type Position = u64;
+    ///     type Reader = Reader;
+    /// #   fn describe(&self) -> String {
+    /// #       "ten numbers".to_owned()
+    /// #   }
+    /// #   fn is_bounded(&self) -> bool {
+    /// #       true
+    /// #   }
+    ///
+    ///     fn splits(&self) -> Result<Vec<String>> {
+    ///         Ok(vec!["numbers/0".to_owned()])
+    ///     }
+    ///
+    ///     fn open(&self, _: &String, from: Option<u64>, _: &SplitContext) -> Result<Reader> {
+    ///         Ok(Reader { next: from.unwrap_or(0), is_there: false })
+    ///     }
+    /// }
+    ///
+    /// impl SplitReader for Reader {
+    ///     type Item = u64;
+    ///     type Position = u64;
+    ///
+    ///     fn read(&mut self, out: &mut impl Emit<u64>) -> Result<ReadStatus> {
+    ///         if self.next == 10 {
+    ///             return Ok(ReadStatus::End);
+    ///         }
+    ///         self.is_there = !self.is_there;
+    ///         if self.is_there {
+    ///             return Ok(ReadStatus::PendingFor(Duration::from_millis(5)));
+    ///         }
+    ///         out.emit(self.next);
+    ///         self.next += 1;
+    ///         Ok(ReadStatus::More)
+    ///     }
+    ///
+    ///     fn position(&self) -> u64 {
+    ///         self.next
+    ///     }
+    ///
+    ///     fn backlog(&self) -> Option<u64> {
+    ///         Some(10 - self.next)
+    ///     }
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let sum = env.read(Slow).sum(|n| *n).collect_one();
+    /// let stats = env.start()?.wait()?;
+    /// assert_eq!(sum.take()?, Some(45));
+    /// let waits = stats.operators[0].waits.as_ref().unwrap();
+    /// assert_eq!((&*waits.splits[0].split, waits.splits[0].most_behind), ("numbers/0", 10));
+    /// assert!(waits.fetching.max >= Duration::from_millis(50) && waits.backlog == 0);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    fn backlog(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What a reader found.
@@ -217,13 +298,13 @@ impl Environment {
     /// watermark of its own; see [`assign_timestamps`](Stream::assign_timestamps). A checkpoint has the position of every
     /// split, and may be restored with any number of tasks.
     ///
+    /// On one whose records may fail to be [decoded](super::DecodingSource), [`dead_letters`](Stream::dead_letters) can be
+    /// called.
+    ///
     /// The example is that of the module [`connector`](crate::connector).
     #[doc(alias("fromSource", "addSource"))]
     #[track_caller]
-    pub fn read<S: SplitSource>(
-        &self,
-        source: S,
-    ) -> Stream<impl Chain<Item = S::Item, Time = ()> + use<S>> {
+    pub fn read<S: SplitSource>(&self, source: S) -> Stream<Sourced<SplitFactory<S>>> {
         let details = Details::of("source", source.describe());
         let (tasks, bounded) = (self.tasks_of_cores(), source.is_bounded());
         let contradicts = bounded && source.look_again_after().is_some();

@@ -8,8 +8,10 @@
 //! task knows all positions that tasks have saved. Until a split is opened again, the first task goes on saving what was known
 //! of it. So there may be two entries of one split: the one of which more was read counts.
 
+use super::decoding::DecodingSource;
 use super::opening::{OpenSplit, Opening, Unopened, open_now, place};
 use super::source::{Output, ReadStatus, SplitContext, SplitReader, SplitSource, SplitWaker};
+use super::waits::Waits;
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Nanos, nanos};
 use crate::data::DecodeError;
@@ -17,7 +19,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::{Event, Op, PartitionEvent, Partitions, Publish, Push, Waker, WeakWaker, catch};
 use crate::io::portions::{Share, Shared, Work};
 use crate::memory::Reservation;
-use crate::metrics::show;
+use crate::metrics::{TaskWaits, show};
 use crate::net::HostId;
 use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};
@@ -29,8 +31,8 @@ use std::time::Duration;
 /// How often a reader is called that always has more, before the task's next split has its turn.
 const TURN: usize = 16;
 
-/// Makes the tasks of a source.
-pub(super) struct SplitFactory<S: SplitSource> {
+/// The source of [`Environment::read`](crate::Environment::read).
+pub struct SplitFactory<S: SplitSource> {
     source: Arc<S>,
     /// Made for the first task of this host.
     board: Mutex<Option<Arc<Shared<Board<S>>>>>,
@@ -39,6 +41,14 @@ pub(super) struct SplitFactory<S: SplitSource> {
 impl<S: SplitSource> SplitFactory<S> {
     pub(super) fn new(source: S) -> Self {
         Self { source: Arc::new(source), board: Mutex::new(None) }
+    }
+
+    /// The same source, which emits bad records too.
+    pub(in crate::io) fn diverting(self) -> SplitFactory<S::Diverting>
+    where
+        S: DecodingSource,
+    {
+        SplitFactory::new(S::diverting(self.source))
     }
 }
 
@@ -349,12 +359,13 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             next_look: every.filter(|_| looks_itself).map(|every| now.saturating_add(every)),
             is_without: false,
             count: 0,
+            waits: Waits::new(cx.clock),
         })
     }
 }
 
 /// The splits that one task reads.
-pub(super) struct SplitTask<S: SplitSource> {
+pub struct SplitTask<S: SplitSource> {
     source: Arc<S>,
     board: Arc<Shared<Board<S>>>,
     task: usize,
@@ -389,6 +400,7 @@ pub(super) struct SplitTask<S: SplitSource> {
     /// Whether it has said that it has no split.
     is_without: bool,
     count: u64,
+    waits: Waits,
 }
 
 impl<S: SplitSource> SplitTask<S> {
@@ -491,12 +503,14 @@ impl<S: SplitSource> SplitTask<S> {
                 open.waker.ready.store(true, Ordering::Release);
                 return Ok(true);
             }
-            ReadStatus::Pending => {}
+            ReadStatus::Pending => open.waits.nothing(&open.reader),
             ReadStatus::PendingFor(time) => {
-                open.again = Some(now.saturating_add(nanos(time).max(1)))
+                open.again = Some(now.saturating_add(nanos(time).max(1)));
+                open.waits.nothing(&open.reader);
             }
             ReadStatus::End => {
-                let OpenSplit { split, reader, reads, .. } = self.splits.swap_remove(at);
+                let OpenSplit { split, reader, reads, waits, .. } = self.splits.swap_remove(at);
+                self.waits.ended(&split, &waits);
                 self.ended.push((split, Some(reader.position()), reads));
                 (self.current, self.run) = (0, 0);
                 if self.is_timed {
@@ -549,6 +563,9 @@ impl<S: SplitSource> SplitTask<S> {
                 return Produced::Partition(PartitionEvent::NoSplit);
             }
         }
+        let has_nothing = |open: &&mut OpenSplit<S>| !open.waker.ready.load(Ordering::Acquire);
+        let waiting = self.splits.iter_mut().filter(has_nothing);
+        self.waits.begin(now, waiting.map(|open| &mut open.waits));
         // What is due already is held back, and the task is woken when it may be read.
         let again = self.splits.iter().filter_map(|open| open.again).filter(|again| *again > now);
         again.chain(self.next_look).min().map_or(Produced::Nothing, Produced::NothingUntil)
@@ -560,6 +577,7 @@ impl<S: SplitSource> Source for SplitTask<S> {
     type Time = ();
 
     fn produce<N: Push<S::Item, ()>>(&mut self, now: Nanos, next: &mut N) -> Result<Produced> {
+        self.waits.end(now, self.splits.iter_mut().map(|open| &mut open.waits));
         if self.events.is_empty()
             && let Some(waits) = self.take_new(now)?
         {
@@ -633,6 +651,15 @@ impl<S: SplitSource> Source for SplitTask<S> {
                     .map_err(|error| error.in_operator(&*operator)),
             });
         });
+    }
+
+    fn stop(&mut self) -> bool {
+        self.waits.end_now(self.splits.iter_mut().map(|open| &mut open.waits));
+        false
+    }
+
+    fn waits(&self) -> Option<TaskWaits> {
+        self.waits.report(self.splits.iter().map(|open| (&open.split, &open.reader, &open.waits)))
     }
 
     fn records(&self) -> u64 {

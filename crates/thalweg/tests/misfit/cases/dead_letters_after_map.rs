@@ -2,7 +2,7 @@
 
 //~ `dead_letters` is called directly after a source whose records may fail to parse
 //~ not such a source
-//~ note: call it directly after `csv`, `json_lines` or `parse_lines`
+//~ note: call it directly after `csv`, `json_lines`, `parse_lines` or a connector that decodes records
 
 use thalweg::Environment;
 
