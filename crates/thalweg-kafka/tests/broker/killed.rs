@@ -340,15 +340,15 @@ pub fn each_once(broker: &Broker, pipeline: &Pipeline, records: u64) {
 }
 
 fn jobs(broker: &mut Broker) {
-    killed_jobs(broker, Kills::new("jobs", 12), "exactly once");
+    killed_jobs(broker, Kills::new("jobs", 9), "exactly once");
 }
 
 fn open_jobs(broker: &mut Broker) {
-    killed_jobs(broker, Kills::new("open-jobs", 12), "open");
+    killed_jobs(broker, Kills::new("open-jobs", 9), "open");
 }
 
 fn changed_jobs(broker: &mut Broker) {
-    killed_jobs(broker, Kills::new("changed-jobs", 12), "now and then open");
+    killed_jobs(broker, Kills::new("changed-jobs", 9), "now and then open");
 }
 
 fn at_least_once(broker: &mut Broker) {
@@ -359,9 +359,9 @@ fn killed_jobs(broker: &mut Broker, mut kills: Kills, delivery: &'static str) {
     let mut pipeline = Pipeline::start(broker, kills.of(), delivery);
     let mut feed = Feed::new(broker, &pipeline);
     while let Some(kill) = kills.another() {
-        // Each third one when it is known to write, so that it gets on; the others from before it reads on.
-        let limit = if kill % 3 == 0 { 300 } else { 1_200 };
-        if kill % 3 == 0 {
+        // Each fourth one when it is known to write, so that it gets on; the others from before it reads on.
+        let limit = if kill % 4 == 0 { 300 } else { 1_000 };
+        if kill % 4 == 0 {
             gets_on(broker, &pipeline, &mut feed);
         }
         feed.send(kills.millis_below(limit));
