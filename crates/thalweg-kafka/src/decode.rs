@@ -37,7 +37,7 @@ impl KafkaSource {
     /// let env = Environment::from_args()?;
     /// let source = KafkaSource::new(brokers, "orders").json::<Order>();
     /// let (orders, letters) = env.read(source).dead_letters();
-    /// orders.for_each(|order| println!("{}: {}", order.customer, order.cents));
+    /// orders.map(|order| format!("{}: {}", order.customer, order.cents)).for_each(|line| println!("{line}"));
     /// letters.write(KafkaSink::at_least_once(brokers, "orders-dead", |letter: DeadLetter, record| {
     ///     letter.fill(record);
     ///     Ok(())

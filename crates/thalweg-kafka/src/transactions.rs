@@ -5,6 +5,7 @@
 //! it is known for sure which transactions there are: those up to the group's offset.
 
 use crate::awaited::Awaited;
+use crate::client;
 use crate::connections::{Connections, Watch, is_without_answer};
 use crate::kept::Records;
 use crate::open::OpenTransaction;
@@ -408,7 +409,8 @@ impl Transactor {
         while let Err(cause) = producer.flush(Duration::from_millis(2)) {
             progress.check(producer, cause)?;
         }
-        producer.send_offsets_to_transaction(&this.offset(topic)?, group, ANSWER)?;
+        // All records are delivered, so that this takes long only where something is wrong, such as a topic that is not there any more.
+        producer.send_offsets_to_transaction(&this.offset(topic)?, group, client::PATIENCE)?;
         producer.commit_transaction(ANSWER)?;
         *last = this.clone();
         Ok(())

@@ -205,7 +205,9 @@ fn an_interrupted_profile_removes_its_topics(broker: &Broker, _: &Path) {
 }
 
 fn a_broker_can_be_started_for_it(_: &Broker, jars: &Path) {
-    let (text, ..) =
-        measured(&format!("run --jars {} --rate 500 --time 1s --warm-up 1s --broker-warm-up 2s", jars.display()));
+    let (text, ..) = measured(&format!(
+        "run --jars {} --rate 500 --time 1s --warm-up 1s --broker-warm-up 2s",
+        jars.display()
+    ));
     assert!(text.contains("\nwhole "), "{text}");
 }

@@ -53,11 +53,6 @@ pub fn warnings() -> Warnings {
 }
 
 impl Warnings {
-    /// All of them.
-    pub fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-
     /// The first one that has all of these.
     pub fn find(&self, parts: &[&str]) -> Option<String> {
         let Self(lines, _hearing) = self;
