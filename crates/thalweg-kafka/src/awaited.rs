@@ -53,7 +53,7 @@ impl<T: Send + 'static> Awaited<T> {
 
     /// Whether there is an answer.
     pub(crate) fn is_over(&self) -> bool {
-        !matches!(*self.found(), Found::Nothing)
+        matches!(*self.found(), Found::All(_))
     }
 
     /// The answer, for which this waits.

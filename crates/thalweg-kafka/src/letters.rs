@@ -5,6 +5,7 @@ use crate::outgoing::Outgoing;
 use std::borrow::Cow;
 use std::error::Error as _;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use thalweg::time::Timestamp;
 use thalweg::{Data, Error, Place};
 
@@ -25,11 +26,14 @@ pub struct DeadLetter {
     pub key: Option<Vec<u8>>,
     /// Its value as it is in the topic; `None` if it is a tombstone.
     pub payload: Option<Vec<u8>>,
-    /// Its headers, in order.
+    /// Its headers, in order; none if the name of one is no UTF-8.
     pub headers: Vec<(String, Option<Vec<u8>>)>,
-    /// What is wrong with it.
+    /// What is wrong with it, in a kilobyte at most.
     pub error: String,
 }
+
+/// In bytes.
+const LONGEST_ERROR: usize = 1024;
 
 impl DeadLetter {
     pub(crate) fn new(message: MessageRef<'_>, error: &Error) -> Self {
@@ -40,7 +44,19 @@ impl DeadLetter {
             text += &format!(": {error}");
             cause = error.source();
         }
-        let headers = message.headers().map(|(name, value)| (name.to_owned(), bytes(value)));
+        // An error may show the whole record, and a letter has to fit into a topic.
+        if text.len() > LONGEST_ERROR {
+            text.truncate(text.floor_char_boundary(LONGEST_ERROR));
+            text.push('…');
+        }
+        // The client panics at a name that is no UTF-8.
+        let headers = catch_unwind(AssertUnwindSafe(|| {
+            message.headers().map(|(name, value)| (name.to_owned(), bytes(value))).collect()
+        }));
+        let headers = headers.unwrap_or_else(|_| {
+            text += "; its headers are left out, as a name is no UTF-8";
+            Vec::new()
+        });
         Self {
             topic: message.topic().to_owned(),
             partition: message.partition(),
@@ -48,7 +64,7 @@ impl DeadLetter {
             timestamp: message.timestamp(),
             key: bytes(message.key()),
             payload: bytes(message.payload()),
-            headers: headers.collect(),
+            headers,
             error: text,
         }
     }

@@ -459,13 +459,21 @@ struct Made {
     marks: Option<(u64, Arc<ConsumerGroupMetadata>)>,
 }
 
+/// Says that a task is over, once nothing is left that waits for its producers: the writer, and what it has prepared.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// The transactions of a task.
 pub(crate) struct OpenTransactions {
     factory: Factory,
     producers: Vec<Arc<TaskProducer>>,
     awaited: Option<Awaited<Made>>,
-    /// Whether the end of the job may wait for them.
-    are_waited_for: bool,
+    over: Arc<Over>,
     /// The number of the last transaction, and the group, once they are known.
     marks: Option<(u64, Arc<ConsumerGroupMetadata>)>,
     /// The transaction that records are sent in.
@@ -484,13 +492,14 @@ struct Current {
 impl OpenTransactions {
     /// Makes the producers, on threads of their own.
     pub(crate) fn begin(factory: Factory) -> Result<Self> {
+        let over = Arc::new(Over(Arc::clone(&factory.is_gone)));
         let of_thread = factory.clone();
         let awaited = Awaited::start(factory.waker.clone(), move || of_thread.first())?;
         Ok(Self {
             factory,
             producers: Vec::new(),
             awaited: Some(awaited),
-            are_waited_for: false,
+            over,
             marks: None,
             current: None,
             before: None,
@@ -513,7 +522,6 @@ impl OpenTransactions {
     /// Takes the answer, for which this waits.
     fn know(&mut self) -> Result<()> {
         if let Some(awaited) = self.awaited.take() {
-            self.are_waited_for = false;
             let Made { producers, marks } = awaited.wait()?;
             self.producers.extend(producers);
             if marks.is_some() {
@@ -622,7 +630,7 @@ impl OpenTransactions {
 
     /// Ends the transaction that records are sent in, if there is one. It waits to be committed.
     ///
-    /// This may wait for brokers where records should have waited that a barrier follows at once.
+    /// Blocks only if records came although it [was full](Self::is_full), and a barrier follows at once.
     pub(crate) fn prepare(&mut self) -> Result<Option<Prepared<Epoch>>> {
         self.look_at_ages()?;
         if !self.waiting.is_empty() {
@@ -630,11 +638,16 @@ impl OpenTransactions {
         }
         // The task may be at its end, and what was left open elsewhere is to be aborted.
         let others = self.awaited.clone().filter(|_| self.producers.len() < USUAL);
-        self.are_waited_for = others.is_some();
-        let end_of_others = move || others.map_or(Ok(()), |others| others.check());
+        let are_awaited = others.is_some();
+        let over = Arc::clone(&self.over);
+        let end_of_others = move || {
+            let ended = others.map_or(Ok(()), |others| others.check());
+            drop(over);
+            ended
+        };
         let Some(Current { producer, sent }) = self.current.take() else {
             let prepared = || Prepared::new(Epoch::nothing()).after(end_of_others);
-            return Ok(self.are_waited_for.then(prepared));
+            return Ok(are_awaited.then(prepared));
         };
         let Some((last, group)) = &mut self.marks else {
             return Err(Error::new(ErrorKind::Internal, "a transaction before the first producer"));
@@ -688,9 +701,6 @@ impl OpenTransactions {
 impl Drop for OpenTransactions {
     /// Readers of what is committed need not wait for what is given up.
     fn drop(&mut self) {
-        if !self.are_waited_for {
-            self.factory.is_gone.store(true, Ordering::Release);
-        }
         if let Some(Current { producer, .. }) = self.current.take() {
             let abort = move || {
                 if let Err(cause) = producer.client.abort_transaction(ABORT) {

@@ -198,21 +198,22 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 /// Whether brokers say for a while that there is no such topic.
 fn is_gone(producer: &BaseProducer<Watch>, topic: &str) -> bool {
     let began = Instant::now();
-    loop {
-        let Ok(found) = producer.client().fetch_metadata(Some(topic), SLICE / 2) else {
-            return false;
-        };
-        let found = found.topics().iter().find(|found| found.name() == topic);
-        let code = found.and_then(|found| found.error()).map(RDKafkaErrorCode::from);
-        let unknown = [RDKafkaErrorCode::UnknownTopicOrPartition, RDKafkaErrorCode::UnknownTopic];
-        if !code.is_some_and(|code| unknown.contains(&code)) {
-            return false;
-        }
+    while is_unknown(producer, topic) {
         if began.elapsed() >= UNKNOWN {
             return true;
         }
         thread::sleep(Duration::from_millis(500));
     }
+    false
+}
+
+/// Whether brokers say now that there is no such topic.
+fn is_unknown(producer: &BaseProducer<Watch>, topic: &str) -> bool {
+    let Ok(found) = producer.client().fetch_metadata(Some(topic), SLICE / 2) else { return false };
+    let found = found.topics().iter().find(|found| found.name() == topic);
+    let code = found.and_then(|found| found.error()).map(RDKafkaErrorCode::from);
+    let unknown = [RDKafkaErrorCode::UnknownTopicOrPartition, RDKafkaErrorCode::UnknownTopic];
+    code.is_some_and(|code| unknown.contains(&code))
 }
 
 #[cold]
@@ -399,7 +400,7 @@ impl Transactor {
     fn write(&mut self, topic: &str, this: &Mark, mut records: &[u8]) -> Attempt<()> {
         let Self { producer, group, last } = self;
         producer.begin_transaction()?;
-        let mut progress = Progress::of(producer);
+        let mut progress = Progress::of(producer, topic);
         let mut record = Outgoing::default();
         while !records.is_empty() {
             record.load(&mut records).map_err(Failure::Final)?;
@@ -446,24 +447,32 @@ fn hear(producer: &BaseProducer<Watch>) {
 /// Whether brokers still take records.
 struct Progress<'a> {
     connections: &'a Connections,
+    topic: &'a str,
     left: i32,
     since: Instant,
+    /// When brokers were asked last whether the topic is there.
+    asked: Instant,
 }
 
 impl<'a> Progress<'a> {
-    fn of(producer: &'a BaseProducer<Watch>) -> Self {
-        Self {
-            connections: &producer.client().context().0,
-            left: producer.in_flight_count(),
-            since: Instant::now(),
-        }
+    fn of(producer: &'a BaseProducer<Watch>, topic: &'a str) -> Self {
+        let (connections, now) = (&producer.client().context().0, Instant::now());
+        let left = producer.in_flight_count();
+        Self { connections, topic, left, since: now, asked: now }
     }
 
-    /// Hands over what was waited for in vain, if nothing was delivered for long, or brokers refuse what they had accepted.
+    /// Hands over what was waited for in vain, if nothing was delivered for long, brokers refuse what they had accepted, or the
+    /// topic is not there.
     fn check(&mut self, producer: &'a BaseProducer<Watch>, cause: KafkaError) -> KafkaResult<()> {
         let left = producer.in_flight_count();
         if left != self.left {
-            *self = Self::of(producer);
+            *self = Self::of(producer, self.topic);
+        }
+        if self.asked.elapsed() >= UNKNOWN {
+            self.asked = Instant::now();
+            if is_unknown(producer, self.topic) {
+                return Err(cause);
+            }
         }
         let goes_on = !self.connections.are_refused() && self.since.elapsed() < ANSWER;
         if goes_on { Ok(()) } else { Err(cause) }

@@ -268,7 +268,7 @@ fn deleted(broker: &mut Broker) {
     let address = broker.address();
     let exactly = |topic: &str| KafkaSink::exactly_once(&address, topic, ENCODE);
     let (first, third) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (mut second, pause) = (Folders::new(), Duration::from_millis(1));
+    let (mut second, pause) = (Folders::new(), Duration::from_millis(10));
     let jobs = [
         writes(KafkaSink::at_least_once(&address, &least, ENCODE), first.path(), pause),
         writes(exactly(&kept), &second.next(), pause),

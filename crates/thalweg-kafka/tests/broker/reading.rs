@@ -476,7 +476,7 @@ static QUEUES: Mutex<[u64; 2]> = Mutex::new([0; 2]);
 
 fn note_queues(text: &str) {
     let mut most = QUEUES.lock().unwrap();
-    for (name, most) in ["fetchq_size: ", "fetchq_cnt: "].into_iter().zip(&mut *most) {
+    for (name, most) in ["\"fetchq_size\":", "\"fetchq_cnt\":"].into_iter().zip(&mut *most) {
         for found in text.split(name).skip(1) {
             let digits = found.split(|c: char| !c.is_ascii_digit()).next();
             *most = (*most).max(digits.unwrap_or_default().parse().unwrap_or(0));
@@ -485,7 +485,7 @@ fn note_queues(text: &str) {
 }
 
 fn memory(broker: &mut Broker) {
-    let _hearing = logs::hear(log::LevelFilter::Info, note_queues);
+    let _hearing = logs::hear(log::LevelFilter::Debug, note_queues);
     let topic = broker.topic("memory", 4);
     let long = "x".repeat(1_000);
     let keys = numbers(0..6_000);
@@ -521,9 +521,15 @@ fn memory(broker: &mut Broker) {
     assert_eq!(all, keys);
     assert!(bytes > 0 && bytes <= (256 + 64 + 32) << 10, "{bytes} bytes");
     assert!(records > 0 && records <= 512, "{records} records");
-    // With little memory for so many partitions.
+    // With little memory for so many partitions, all of which are read.
     let many = broker.topic("memory-of-many", 64);
-    let error = run(1 << 20, &many).unwrap_err();
+    let mut config = Config::default();
+    config.memory = 1 << 20;
+    let env = Environment::with_config(config);
+    env.read(KafkaSource::new(broker.address(), &*many))
+        .map(|message| message.offset())
+        .for_each(|_| ());
+    let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
     let text = error.to_string();
     for part in ["fetched ahead", "memory-of-many/", "queued.max.messages.kbytes", "--memory"] {

@@ -461,8 +461,8 @@ impl Stats {
     }
 
     /// What the source waited for that had nothing to read for the greatest share of the time, in a sentence without a stop, if it
-    /// was not held back for longer. One that waits for its records to be fetched goes before one that has read all there is.
-    fn source_that_waits(&self) -> Option<String> {
+    /// was not held back for longer; and whether it waited for a fetch, which goes before having read all there is.
+    fn source_that_waits(&self) -> Option<(bool, String)> {
         let sources = self.stages.iter().filter(|stage| stage.inputs.is_empty());
         let said = sources.filter_map(|stage| {
             let source = self.operators_in(stage).next()?;
@@ -478,8 +478,9 @@ impl Stats {
                 return None;
             }
             let percent = |span| show::percent(of_wall(span));
+            let is_fetch = fetching >= nothing_new && of_wall(fetching) >= TELLING;
             let text = match waits {
-                Some(waits) if fetching >= nothing_new && of_wall(fetching) >= TELLING => {
+                Some(waits) if is_fetch => {
                     let splits = waits.fetched();
                     format!(
                         "{label} waited for the fetch of {splits} for {} of the time",
@@ -495,9 +496,9 @@ impl Stats {
                 }
                 _ => format!("{label} had nothing to give for {} of the time", percent(idle)),
             };
-            Some(((fetching, idle), text))
+            Some(((is_fetch, if is_fetch { fetching } else { idle }), text))
         });
-        said.max_by_key(|(waited, _)| *waited).map(|(_, text)| text)
+        said.max_by_key(|(waited, _)| *waited).map(|((is_fetch, _), text)| (is_fetch, text))
     }
 
     fn operators_in<'a>(
@@ -587,7 +588,7 @@ impl Stats {
         match limiting_operator(self) {
             Some(Limit { stage, operators, why, .. }) => {
                 writeln!(f, "stage {stage} ({operators}) limited the job: {why}")?;
-                if let Some(said) = self.source_that_waits() {
+                if let Some((true, said)) = self.source_that_waits() {
                     writeln!(f, "{said}")?;
                 }
             }
@@ -597,7 +598,7 @@ impl Stats {
                     "no operator limited the job: its tasks mostly waited for what they read"
                 )?;
                 match self.source_that_waits() {
-                    Some(said) => writeln!(f, "; {said}")?,
+                    Some((_, said)) => writeln!(f, "; {said}")?,
                     None => writeln!(f)?,
                 }
             }

@@ -19,8 +19,8 @@ pub(crate) struct Mark {
     pub(crate) split: Option<String>,
 }
 
-/// The progress of event time in the tasks of an operator that generates watermarks; each task is a partition of the
-/// source.
+/// The progress of event time in the tasks of an operator that generates watermarks. A task of a connector may read several
+/// splits; the partitions of files are its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WatermarkStats {
@@ -29,12 +29,12 @@ pub struct WatermarkStats {
     pub least: Option<i64>,
     /// The greatest watermark of all partitions.
     pub greatest: Option<i64>,
-    /// The partition with the least watermark, counted from 0; `None` when all have ended or are idle.
+    /// The task with the least watermark, counted from 0; `None` when all have ended or are idle.
     pub held_by: Option<usize>,
     /// The split of a connector that holds back the watermark of that task, such as `orders/3`, if it reads splits.
     #[serde(default)]
     pub split: Option<String>,
-    /// The time since the watermark of that partition last advanced.
+    /// The time since the watermark of that task last advanced.
     #[serde(with = "super::stats::seconds")]
     pub still: Duration,
 }

@@ -49,11 +49,11 @@ pub trait Source: Send + 'static {
         false
     }
 
-    /// Whether it can save how far it has read: not before it knows where it has begun. Until then barriers wait, and the source
-    /// wakes its task when it does.
+    /// Whether it can save how far it has read: not before it knows where it begins. Until then a barrier waits, and nothing is
+    /// read: it could not be committed. The source wakes its task when it knows.
     #[doc(hidden)]
-    fn may_save(&self) -> bool {
-        true
+    fn may_save(&mut self, _now: Nanos) -> Result<bool> {
+        Ok(true)
     }
 
     /// Saves how far it has read, if this event is a barrier or the end, and the job has checkpoints.
@@ -164,6 +164,14 @@ pub struct SourceTask<S, N> {
 }
 
 impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
+    /// Whether a barrier may be sent. A source that is not called any more will never know more.
+    fn may_save(&mut self, now: Nanos) -> Result<bool> {
+        if self.stopped || self.exhausted || self.next.is_closed() {
+            return Ok(true);
+        }
+        guard(&self.op, || self.source.may_save(now))
+    }
+
     fn step(&mut self, turn: &mut Turn<'_>) -> Option<Poll> {
         // Checked before back-pressure too, because senders may wait for the source to accept their records.
         if !self.stopped && self.op.signals().draining() {
@@ -175,10 +183,15 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
             Settled::Busy => return None,
             Settled::Stop(poll) => return Some(poll),
         }
-        let has_barrier = self.epoch < self.op.signals().epoch();
-        // A source that is not called any more will never know more.
-        let may_save = || self.stopped || self.exhausted || self.source.may_save();
-        if has_barrier && may_save() {
+        if self.epoch < self.op.signals().epoch() {
+            match self.may_save(turn.clock.now()) {
+                Ok(true) => {}
+                Ok(false) => return Some(self.head.rest(&mut self.next, turn)),
+                Err(error) => {
+                    self.op.fail(error);
+                    return Some(Poll::Wait);
+                }
+            }
             // One by one, as in all other sources; otherwise barriers would not align.
             self.epoch = self.epoch.next();
             if is_planted(Fault::SavesLate) {
@@ -211,12 +224,6 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         match produced {
             Ok(Produced::Some) => {
                 self.head.pushed();
-                None
-            }
-            // For the barrier that has waited.
-            Ok(Produced::Nothing | Produced::NothingUntil(_) | Produced::Pending)
-                if has_barrier && self.source.may_save() =>
-            {
                 None
             }
             Ok(Produced::End) => {

@@ -51,7 +51,7 @@ impl<S: SplitSource> Unopened<S> {
 
 /// The splits that a task has got and that are not open yet.
 pub(super) struct Opening<S: SplitSource> {
-    /// Those that one thread opens, by thread: how many are left, and how many of them are [undecided](Unopened::is_undecided).
+    /// Each opens the splits that the task got at a time. Whether one of them is [undecided](Unopened::is_undecided) is that of all.
     threads: VecDeque<Thread<S>>,
 }
 

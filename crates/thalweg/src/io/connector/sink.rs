@@ -72,7 +72,8 @@ pub trait SinkWriter: Send + 'static {
     fn write(&mut self, item: <Self::Item as Record>::Of<'_>) -> Result<()>;
 
     /// Whether records should stop for now: the writer has as much as it can hold, and calls [`SinkWaker::wake`] when that has
-    /// changed. Some hundred records may follow all the same. Called often.
+    /// changed. Some hundred records may follow all the same. Barriers wait, too, so that a writer is full that cannot prepare
+    /// yet. Called often.
     fn is_full(&mut self) -> bool {
         false
     }

@@ -50,9 +50,9 @@ pub trait SplitSource: Send + Sync + 'static {
     }
 
     /// Begins to read a split: at a position, or where the source begins by itself. May block, to ask where that is: the splits
-    /// of a task are opened on a thread of their own, one after the other, and those that are open are read meanwhile. The first
-    /// checkpoint waits until it is known where each split begins that was there when the job was first started, so that a job
-    /// that goes on from it begins there, too.
+    /// of a task are opened on a thread, one after the other, while those that are open are read. No checkpoint counts before
+    /// each split is open that was there when the job was first started, so that a job that goes on from it begins at the same
+    /// places. A job that is cancelled does not wait for the thread, which ends with the split that it opens.
     ///
     /// A split that [`is_new`](SplitContext::is_new) was not there when the job was first started. A source that begins at the
     /// end of its splits, as a log's reader may that wants only what is new, begins such a split at its beginning.

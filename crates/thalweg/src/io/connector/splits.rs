@@ -355,6 +355,7 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             entered: None,
             events: VecDeque::new(),
             seen: None,
+            knows: false,
             every,
             next_look: every.filter(|_| looks_itself).map(|every| now.saturating_add(every)),
             is_without: false,
@@ -394,6 +395,8 @@ pub struct SplitTask<S: SplitSource> {
     events: VecDeque<PartitionEvent>,
     /// The changes of the board that the task has seen.
     seen: Option<usize>,
+    /// Whether it has seen all splits that there were at first.
+    knows: bool,
     every: Option<Nanos>,
     /// When the task itself looks for new splits.
     next_look: Option<Nanos>,
@@ -411,8 +414,7 @@ impl<S: SplitSource> SplitTask<S> {
         let changes = board.work.changes.load(Ordering::Acquire);
         let is_first_time = self.seen.is_none();
         if self.seen == Some(changes) && !looks {
-            let waits = !board.work.is_known.load(Ordering::Acquire);
-            return Ok(waits.then_some(Produced::Pending));
+            return Ok((!self.knows).then_some(Produced::Pending));
         }
         self.seen = Some(changes);
         if let Some(error) = lock(&board.work.failure).take() {
@@ -427,12 +429,23 @@ impl<S: SplitSource> SplitTask<S> {
         } else if looks {
             board.work.list()?;
         }
+        // Before its splits are taken: what makes them known adds them first.
+        self.knows = board.work.is_known.load(Ordering::Acquire);
         let own = lock(&board.work.dealt).own.remove(&self.task);
         if let Some(own) = own {
             self.open(own)?;
         }
-        let waits = !board.work.is_known.load(Ordering::Acquire);
-        Ok(waits.then_some(Produced::Pending))
+        Ok((!self.knows).then_some(Produced::Pending))
+    }
+
+    /// Takes the splits that have been opened.
+    fn take_opened(&mut self) -> Result<()> {
+        while !self.opening.is_empty()
+            && let Some(opened) = self.opening.next()?
+        {
+            self.splits.push(opened);
+        }
+        Ok(())
     }
 
     /// Begins to open splits, but for those that have been read to their end.
@@ -583,11 +596,7 @@ impl<S: SplitSource> Source for SplitTask<S> {
         {
             return Ok(waits);
         }
-        while !self.opening.is_empty()
-            && let Some(opened) = self.opening.next()?
-        {
-            self.splits.push(opened);
-        }
+        self.take_opened()?;
         // Each split once: a reader may always wake itself and have nothing.
         for _ in 0..=self.splits.len() {
             if let Some(event) = self.events.pop_front() {
@@ -609,9 +618,10 @@ impl<S: SplitSource> Source for SplitTask<S> {
         Ok(Produced::Some)
     }
 
-    fn may_save(&self) -> bool {
-        let is_known = self.seen.is_some() && self.board.work.is_known.load(Ordering::Acquire);
-        is_known && !self.opening.is_undecided()
+    fn may_save(&mut self, now: Nanos) -> Result<bool> {
+        self.take_new(now)?;
+        self.take_opened()?;
+        Ok(self.knows && !self.opening.is_undecided())
     }
 
     fn save(&mut self, event: Event) {

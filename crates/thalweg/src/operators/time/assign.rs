@@ -424,7 +424,8 @@ where
             return Some(now);
         }
         let quiet_since = *self.quiet_since.get_or_insert(now);
-        let idle_after = self.idle_after.filter(|_| !self.idle);
+        // A split that is not open yet holds event time back.
+        let idle_after = self.idle_after.filter(|_| !self.idle && !self.splits.has_unread());
         let idle_at = idle_after.map(|idle_after| quiet_since.saturating_add(idle_after));
         if self.held {
             // A quiet partition emits what it holds before it is idle, or it would hold the others back as long.

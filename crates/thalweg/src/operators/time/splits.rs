@@ -20,6 +20,8 @@ struct Split<G> {
     watermark: Option<Timestamp>,
     /// Since when there have been no records of it, if there are none.
     quiet_since: Option<Nanos>,
+    /// Whether it is not known yet whether there are records of it.
+    is_unread: bool,
     /// Whether it has been quiet for so long that it does not hold back the watermark.
     idle: bool,
 }
@@ -35,6 +37,11 @@ impl<G> Splits<G> {
         self.all.is_empty()
     }
 
+    /// Whether one of them was not read yet, as it is not open.
+    pub(super) fn has_unread(&self) -> bool {
+        self.all.values().any(|split| split.is_unread)
+    }
+
     /// The split that is being read has records.
     pub(super) fn has_records(&mut self) {
         if let Some(current) = self.current {
@@ -45,7 +52,7 @@ impl<G> Splits<G> {
     /// A split has records, which may not be read yet.
     pub(super) fn is_not_quiet(&mut self, split: usize) {
         if let Some(split) = self.all.get_mut(&split) {
-            (split.quiet_since, split.idle) = (None, false);
+            (split.quiet_since, split.idle, split.is_unread) = (None, false, false);
         }
     }
 
@@ -60,6 +67,7 @@ impl<G> Splits<G> {
     pub(super) fn quiet(&mut self, split: usize, now: Nanos) {
         if let Some(split) = self.all.get_mut(&split) {
             split.quiet_since.get_or_insert(now);
+            split.is_unread = false;
         }
     }
 
@@ -114,6 +122,7 @@ impl<G: Clone> Splits<G> {
             generator: Some(first.clone()),
             watermark: None,
             quiet_since: None,
+            is_unread: true,
             idle: false,
         };
         let of = self.all.entry(split).or_insert_with(new);
