@@ -67,11 +67,12 @@ impl<C: Chain> Stream<C> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     #[track_caller]
-    pub fn dead_letters(
+    pub fn dead_letters<B: Data>(
         self,
-    ) -> (Stream<impl Chain<Item = C::Item, Time = ()> + use<C>>, BadRecords<C::Bad>)
+    ) -> (Stream<impl Chain<Item = C::Item, Time = ()> + use<C, B>>, BadRecords<B>)
     where
-        C: Parsing,
+        // Not as `C::Bad` above, which would hide why a stream is none of these.
+        C: Parsing<Bad = B>,
     {
         C::diverted(self, Origin::here("dead_letters"))
     }
