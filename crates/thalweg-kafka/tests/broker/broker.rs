@@ -262,12 +262,13 @@ impl Broker {
         }
     }
 
-    /// How many bytes in a second clients of this name may write; as many as they can if it is `None`.
-    pub fn quota(&self, client: &str, bytes: Option<u32>) {
+    /// How many bytes in a second clients of this name may write (`producer_byte_rate`) or fetch (`consumer_byte_rate`); as many as
+    /// they can if it is `None`.
+    pub fn quota(&self, client: &str, rate: &str, bytes: Option<u32>) {
         let one = 1i32.to_be_bytes();
         let entity = [&one[..], &one, &text("client-id"), &text(client)].concat();
-        let rate = f64::from(bytes.unwrap_or_default()).to_be_bytes();
-        let quota = [&one[..], &text("producer_byte_rate"), &rate, &[u8::from(bytes.is_none())]];
+        let most = f64::from(bytes.unwrap_or_default()).to_be_bytes();
+        let quota = [&one[..], &text(rate), &most, &[u8::from(bytes.is_none())]];
         let answer = self.asked(49, 0, &[&entity[..], &quota.concat(), &[0]].concat());
         // Behind the time for which it is throttled, and the number of entries.
         assert_eq!(answer[8..10], [0, 0], "the quota is set: {answer:?}");

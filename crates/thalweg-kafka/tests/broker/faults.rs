@@ -314,7 +314,7 @@ fn out_of_time(broker: &mut Broker) {
         Ok(())
     };
     // Brokers hold back what is written faster, for several times as long as a transaction may be open.
-    broker.quota("slow", Some(100_000));
+    broker.quota("slow", "producer_byte_rate", Some(100_000));
     let warnings = logs::warnings();
     let sink = KafkaSink::exactly_once(broker.address(), &topic, large);
     let sink = sink.option("client.id", "slow").option("transaction.timeout.ms", "1000");
@@ -323,7 +323,7 @@ fn out_of_time(broker: &mut Broker) {
     let job = env.start().unwrap();
     let again = ["cannot commit transaction 1 of thalweg-out-of-time-", "and try again"];
     wait("the first attempt fails", || warnings.find(&again).is_some());
-    broker.quota("slow", None);
+    broker.quota("slow", "producer_byte_rate", None);
     job.wait().unwrap();
     let written: Vec<_> = broker.texts(&topic).iter().map(|text| text[..6].to_owned()).collect();
     assert_eq!(written, texts(0..3_000));

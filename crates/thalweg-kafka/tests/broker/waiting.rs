@@ -3,8 +3,6 @@
 use crate::Test;
 use crate::broker::{Broker, PATIENCE, send};
 use rdkafka::producer::{BaseRecord, Producer as _};
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::metrics::{SourceWaits, Stats};
@@ -16,25 +14,6 @@ pub const TESTS: &[Test] = &[
     ("statistics_know_of_records_that_came_later", later),
     ("statistics_say_that_all_was_read", all_read),
 ];
-
-/// Limits what clients of a name may fetch in a second, by Kafka's protocol in its first form.
-fn limit(broker: &Broker, client: &str, bytes: f64) {
-    let text = |text: &str| [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat();
-    let one = 1i32.to_be_bytes();
-    let head = [&49i16.to_be_bytes()[..], &0i16.to_be_bytes(), &[0; 4], &text("a test")].concat();
-    let whom = [&one[..], &one, &text("client-id"), &text(client)].concat();
-    let what = [&one[..], &text("consumer_byte_rate"), &bytes.to_be_bytes(), &[0, 0]].concat();
-    let request = [head, whom, what].concat();
-    let mut stream = TcpStream::connect(broker.address()).expect("it listens");
-    stream.write_all(&(request.len() as i32).to_be_bytes()).expect("it reads");
-    stream.write_all(&request).expect("it reads");
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).expect("it answers");
-    let mut answer = vec![0; i32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).expect("it answers");
-    // Behind the request's number, the time that it was held back for, and the number of answers.
-    assert_eq!(answer[12..14], [0, 0], "the limit is set: {answer:?}");
-}
 
 /// Batches of ten records of a kilobyte.
 fn fill(broker: &Broker, topic: &str, partition: i32, batches: usize) {
@@ -75,7 +54,7 @@ fn when(job: &JobHandle, is_so: impl Fn(&Stats) -> bool) -> Stats {
 fn slow(broker: &mut Broker) {
     let topic = broker.topic("slow-fetch", 3);
     fill(broker, &topic, 1, 25);
-    limit(broker, "slow", 20_000.0);
+    broker.quota("slow", "consumer_byte_rate", Some(20_000));
     let source = KafkaSource::new(broker.address(), topic.as_str());
     let source = source.option("client.id", "slow").option("fetch.message.max.bytes", "10000");
     let job = started(source.until_now());
@@ -97,7 +76,7 @@ fn slow(broker: &mut Broker) {
 /// The source begins in an empty topic: how far it reaches later, only answers to fetches say.
 fn later(broker: &mut Broker) {
     let topic = broker.topic("slow-later", 2);
-    limit(broker, "slow-later", 20_000.0);
+    broker.quota("slow-later", "consumer_byte_rate", Some(20_000));
     let source = KafkaSource::new(broker.address(), topic.as_str());
     let source = source.option("client.id", "slow-later");
     let job = started(source.option("fetch.message.max.bytes", "10000"));
