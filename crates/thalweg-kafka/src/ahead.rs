@@ -18,6 +18,16 @@ const FETCH: &str = "fetch.message.max.bytes";
 /// The same as [`FETCH`].
 const FETCH_TOO: &str = "max.partition.fetch.bytes";
 
+/// The most that is kept where nothing is kept but the bytes.
+const MOST_ROOM: usize = 16 << 20;
+
+/// The bytes that may be held of a partition, and those that are fetched at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) queue: usize,
+    pub(crate) fetch: usize,
+}
+
 /// What the client may hold of each partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
@@ -65,23 +75,42 @@ impl Ahead {
         queue.saturating_add(self.records.saturating_mul(RECORD)).saturating_add(self.fetch)
     }
 
+    /// What may be held of a partition where nothing but bytes takes memory: no record by itself.
+    pub(crate) fn room(&self) -> Room {
+        Room { queue: self.queue.saturating_mul(1024).min(MOST_ROOM), fetch: self.fetch }
+    }
+
     /// Reserves it for a partition.
     ///
     /// # Errors
     ///
     /// If the job has not as much memory left.
     pub(crate) fn reserve(&self, memory: &mut Reservation) -> Result<()> {
-        let bytes = self.bytes();
-        if memory.try_resize(bytes) {
-            return Ok(());
-        }
-        let what = format!(
-            "no memory is left for what is fetched ahead of a partition, {} KiB; fewer partitions, or less of `{QUEUE}`, `{RECORDS}` \
-             and `{FETCH}`, need less",
-            bytes.div_ceil(1024)
-        );
-        Err(memory.refused(what))
+        reserve(self.bytes(), memory)
     }
+}
+
+impl Room {
+    /// Reserves it, with two buffers that are kept to be used again.
+    ///
+    /// # Errors
+    ///
+    /// If the job has not as much memory left.
+    pub(crate) fn reserve(&self, memory: &mut Reservation) -> Result<()> {
+        reserve(self.queue.saturating_add(self.fetch.saturating_mul(2)), memory)
+    }
+}
+
+fn reserve(bytes: usize, memory: &mut Reservation) -> Result<()> {
+    if memory.try_resize(bytes) {
+        return Ok(());
+    }
+    let what = format!(
+        "no memory is left for what is fetched ahead of a partition, {} KiB; fewer partitions, or less of `{QUEUE}`, `{RECORDS}` \
+         and `{FETCH}`, need less",
+        bytes.div_ceil(1024)
+    );
+    Err(memory.refused(what))
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ impl Options {
         self.0.insert(name, value);
     }
 
+    /// Of what is set.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -25,7 +25,7 @@ impl End {
         Some(self.0.load(Ordering::Relaxed)).filter(|end| *end >= 0)
     }
 
-    fn set(&self, end: i64) {
+    pub(crate) fn set(&self, end: i64) {
         if end >= 0 {
             self.0.store(end, Ordering::Relaxed);
         }

@@ -1,5 +1,7 @@
 //! Records as they are read.
 
+use crate::protocol::batches::{RawHeaders, RawRecord};
+use crate::source::Partition;
 use rdkafka::Message as _;
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use serde::Deserialize;
@@ -25,44 +27,88 @@ impl Covariant for Message {
 
 /// A record of a topic, borrowed from what was fetched.
 #[derive(Clone, Copy)]
-pub struct MessageRef<'a>(pub(crate) &'a BorrowedMessage<'a>);
+pub struct MessageRef<'a>(Of<'a>);
+
+/// Who has fetched it.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    Us(&'a Partition, RawRecord<'a>),
+    Librdkafka(&'a BorrowedMessage<'a>),
+}
 
 impl<'a> MessageRef<'a> {
+    #[inline(always)]
+    pub(crate) fn fetched(partition: &'a Partition, record: RawRecord<'a>) -> Self {
+        Self(Of::Us(partition, record))
+    }
+
+    pub(crate) fn of_librdkafka(message: &'a BorrowedMessage<'a>) -> Self {
+        Self(Of::Librdkafka(message))
+    }
+
     /// The topic that it is from.
     pub fn topic(self) -> &'a str {
-        self.0.topic()
+        match self.0 {
+            Of::Us(partition, _) => &partition.topic,
+            Of::Librdkafka(message) => message.topic(),
+        }
     }
 
     /// The partition that it is from.
     pub fn partition(self) -> i32 {
-        self.0.partition()
+        match self.0 {
+            Of::Us(partition, _) => partition.number,
+            Of::Librdkafka(message) => message.partition(),
+        }
     }
 
     /// Its offset in the partition.
+    #[inline]
     pub fn offset(self) -> i64 {
-        self.0.offset()
+        match self.0 {
+            Of::Us(_, record) => record.offset,
+            Of::Librdkafka(message) => message.offset(),
+        }
     }
 
     /// Its key, if it has one.
+    #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
-        self.0.key()
+        match self.0 {
+            Of::Us(_, record) => record.key,
+            Of::Librdkafka(message) => message.key(),
+        }
     }
 
     /// Its value; `None` if it is a tombstone, which says that there is no value for the key any more.
+    #[inline]
     pub fn payload(self) -> Option<&'a [u8]> {
-        self.0.payload()
+        match self.0 {
+            Of::Us(_, record) => record.payload,
+            Of::Librdkafka(message) => message.payload(),
+        }
     }
 
     /// When it was created, or appended to the log, as the topic has it; `None` where it is of before Kafka had timestamps.
+    #[inline]
     pub fn timestamp(self) -> Option<Timestamp> {
-        let millis = self.0.timestamp().to_millis()?;
-        Some(Timestamp::from_micros(millis.saturating_mul(1000)))
+        let millis = match self.0 {
+            Of::Us(_, record) => Some(record.millis).filter(|millis| *millis >= 0),
+            Of::Librdkafka(message) => message.timestamp().to_millis(),
+        };
+        Some(Timestamp::from_micros(millis?.saturating_mul(1000)))
     }
 
     /// Its headers, in order: names, and values if they have any.
+    ///
+    /// # Panics
+    ///
+    /// The iterator does at a name that is no UTF-8, which ends the job with an error.
     pub fn headers(self) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> {
-        let headers = self.0.headers();
-        headers.into_iter().flat_map(|all| all.iter()).map(|header| (header.key, header.value))
+        match self.0 {
+            Of::Us(_, record) => Headers::Us(self, record.headers),
+            Of::Librdkafka(message) => Headers::Librdkafka(message, 0),
+        }
     }
 
     /// Its value as text.
@@ -160,6 +206,33 @@ impl<'a> MessageRef<'a> {
 
     fn present(self) -> Result<&'a [u8]> {
         self.payload().ok_or_else(|| self.refused("a tombstone: it has no value"))
+    }
+}
+
+/// The headers of a record that are left.
+enum Headers<'a> {
+    Us(MessageRef<'a>, RawHeaders<'a>),
+    Librdkafka(&'a BorrowedMessage<'a>, usize),
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = (&'a str, Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Us(message, headers) => {
+                let (name, value) = headers.next()?;
+                let Ok(name) = str::from_utf8(name) else {
+                    panic!("the name of a header is no UTF-8 ({})", message.place())
+                };
+                Some((name, value))
+            }
+            Self::Librdkafka(message, at) => {
+                let header = message.headers()?.try_get(*at)?;
+                *at += 1;
+                Some((header.key, header.value))
+            }
+        }
     }
 }
 

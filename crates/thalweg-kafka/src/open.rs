@@ -10,8 +10,8 @@
 //! producer that a checkpoint names, and has no mark, is the transaction that this checkpoint has, whatever another run does.
 
 use crate::awaited::{Awaited, joined};
-use crate::coordinator::{Coordinator, ProducerId, Refusal};
 use crate::outgoing::Outgoing;
+use crate::protocol::{Coordinator, ProducerId, Refusal};
 use crate::rights::{Needs, code_of};
 use crate::transactions::{
     ANSWER, Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, answered, foreign, needs,

@@ -1,11 +1,14 @@
 //! Reads one partition.
 
+use crate::ahead::Room;
 use crate::client::{Consumer, Fetcher, FoundEnds, Suspect, Verdict, error};
 use crate::connections::Watch;
-use crate::coordinator::TopicId;
 use crate::ends::End;
+use crate::fetch::{Fetching, Queue, Taken, Trouble};
 use crate::message::{Message, MessageRef};
-use crate::rights::Needs;
+use crate::protocol::TopicId;
+use crate::protocol::batches::{Batches, Wrong};
+use crate::rights::{Needs, code_of};
 use crate::source::{Partition, Position, gone, list_of, place};
 use rdkafka::Message as _;
 use rdkafka::consumer::Consumer as _;
@@ -36,15 +39,22 @@ pub struct Reader {
     all_read_at: Option<i64>,
     /// Set while it is not known whether the partition is there.
     suspected: Option<Arc<OnceLock<Verdict>>>,
-    queue: PartitionQueue<Watch>,
+    records: Records,
     fetcher: Arc<Fetcher>,
     waker: Arc<SplitWaker>,
     /// What the client fetches ahead of the reader. Released behind the queue.
     _memory: Reservation,
 }
 
+/// Who fetches.
+enum Records {
+    Us { fetching: Arc<Fetching>, queue: Arc<Queue>, batches: Box<Batches> },
+    Librdkafka(PartitionQueue<Watch>),
+}
+
 impl Reader {
-    pub(crate) fn open(
+    /// Has librdkafka fetch the partition.
+    pub(crate) fn by_librdkafka(
         fetcher: Arc<Fetcher>,
         partition: &Partition,
         position: Position,
@@ -57,13 +67,42 @@ impl Reader {
         let mut queue = queue.ok_or_else(|| {
             Error::new(ErrorKind::Io, "there is no such partition").at(place(partition))
         })?;
-        let of_faults = fetcher.waked(waker.clone());
-        queue.set_nonempty_callback(move || waker.wake());
+        let wakes = waker.clone();
+        queue.set_nonempty_callback(move || wakes.wake());
         consumer
             .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
             .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
+        let records = Records::Librdkafka(queue);
+        Ok(Self::new(records, fetcher, partition, position, waker, memory))
+    }
+
+    /// Has it fetched, within this room.
+    pub(crate) fn by_us(
+        (fetching, room): (Arc<Fetching>, Room),
+        fetcher: Arc<Fetcher>,
+        partition: &Partition,
+        position: Position,
+        waker: SplitWaker,
+        memory: Reservation,
+    ) -> Self {
+        let end = fetcher.connections().ends.of(&partition.topic, partition.number);
+        let queue = Arc::new(Queue::new(position.next, room, end, waker.clone()));
+        fetching.add(partition, position.topic, Arc::clone(&queue));
+        let records = Records::Us { fetching, queue, batches: Box::default() };
+        Self::new(records, fetcher, partition, position, waker, memory)
+    }
+
+    fn new(
+        records: Records,
+        fetcher: Arc<Fetcher>,
+        partition: &Partition,
+        position: Position,
+        waker: SplitWaker,
+        memory: Reservation,
+    ) -> Self {
+        let of_faults = fetcher.waked(waker);
         let Position { next, until, topic } = position;
-        Ok(Self {
+        Self {
             partition: partition.clone(),
             next,
             until,
@@ -72,11 +111,11 @@ impl Reader {
             end: fetcher.connections().ends.of(&partition.topic, partition.number),
             all_read_at: None,
             suspected: None,
-            queue,
+            records,
             fetcher,
             waker: of_faults,
             _memory: memory,
-        })
+        }
     }
 
     fn is_at_end(&self) -> bool {
@@ -87,6 +126,136 @@ impl Reader {
     fn end(&mut self, until: i64) -> ReadStatus {
         self.next = self.next.max(until);
         ReadStatus::End
+    }
+
+    /// Reads what was fetched here.
+    #[inline(always)]
+    fn read_batches(&mut self, out: &mut impl Emit<Message>) -> Result<ReadStatus> {
+        let mut left = TURN;
+        while left > 0 {
+            if self.is_at_end() {
+                return Ok(ReadStatus::End);
+            }
+            let Records::Us { fetching, queue, batches } = &mut self.records else {
+                return Ok(ReadStatus::Pending);
+            };
+            match batches.open(&mut self.next) {
+                Ok(true) => {}
+                Ok(false) if self.until.is_some_and(|until| self.next >= until) => continue,
+                Ok(false) => {
+                    let (taken, is_waited_for) = queue.take(batches);
+                    if is_waited_for {
+                        fetching.go_on();
+                    }
+                    match taken {
+                        Taken::Records => self.suspected = None,
+                        Taken::Trouble(trouble) => self.trouble(trouble)?,
+                        Taken::Nothing => return self.wait(),
+                    }
+                    continue;
+                }
+                Err(wrong) => return Err(self.wrong(wrong)),
+            }
+            let run = left.min(RUN);
+            left -= run;
+            for _ in 0..run {
+                let record = match batches.record() {
+                    Ok(Some(record)) => record,
+                    Ok(None) => break,
+                    Err(wrong) => return Err(self.wrong(wrong)),
+                };
+                // A batch may begin before the offset that was asked for.
+                if record.offset < self.next {
+                    continue;
+                }
+                if let Some(until) = self.until.filter(|until| record.offset >= *until) {
+                    return Ok(self.end(until));
+                }
+                self.next = record.offset + 1;
+                out.emit(MessageRef::fetched(&self.partition, record));
+            }
+            if out.is_full() {
+                break;
+            }
+        }
+        Ok(ReadStatus::More)
+    }
+
+    /// Reads what librdkafka has fetched.
+    fn read_queue(&mut self, out: &mut impl Emit<Message>) -> Result<ReadStatus> {
+        for turn in 1..=TURN {
+            if self.is_at_end() {
+                return Ok(ReadStatus::End);
+            }
+            let Records::Librdkafka(queue) = &self.records else {
+                return Ok(ReadStatus::Pending);
+            };
+            match queue.poll(Duration::ZERO) {
+                Some(Ok(message)) => {
+                    let offset = message.offset();
+                    // Never twice, also where the client begins anew by itself.
+                    if offset < self.next {
+                        continue;
+                    }
+                    if let Some(until) = self.until.filter(|until| offset >= *until) {
+                        return Ok(self.end(until));
+                    }
+                    self.next = offset + 1;
+                    self.suspected = None;
+                    out.emit(MessageRef::of_librdkafka(&message));
+                }
+                Some(Err(cause)) => {
+                    if let Some(status) = self.fail(cause)? {
+                        return Ok(status);
+                    }
+                }
+                None => return self.wait(),
+            }
+            if turn % RUN == 0 && out.is_full() {
+                break;
+            }
+        }
+        Ok(ReadStatus::More)
+    }
+
+    /// What is to be done where records cannot be fetched.
+    #[cold]
+    fn trouble(&mut self, trouble: Trouble) -> Result<()> {
+        match trouble {
+            Trouble::Unknown => self.suspect(),
+            Trouble::Denied => return Err(self.denied()),
+            Trouble::OutOfRange => self.look_for_ends()?,
+            Trouble::Diverged(end) => {
+                let what = format!(
+                    "the records before offset {} are not those that were read: the log goes on otherwise from {end} on, as brokers have lost \
+                     records and others have the partition now (`unclean.leader.election.enable`)",
+                    self.next
+                );
+                return Err(gone(&self.partition, self.next, &what));
+            }
+            Trouble::Wrong(wrong) => return Err(self.wrong(wrong)),
+        }
+        Ok(())
+    }
+
+    /// The error of records that make no sense.
+    #[cold]
+    fn wrong(&self, wrong: Wrong) -> Error {
+        let what = match wrong {
+            Wrong::Torn => "the batch of records that was fetched is not as it says",
+            Wrong::Sum => "the batch of records that was fetched has another checksum than it says",
+            Wrong::Packed => "the batch of records that was fetched cannot be decompressed",
+            Wrong::Compression(number) => {
+                let what = format!(
+                    "the batch of records is compressed in an unknown way: number {number}"
+                );
+                return gone(&self.partition, self.next, &what);
+            }
+            Wrong::Old => {
+                "the records are in a format of before Kafka 0.11: `KafkaSource::fetch_by_librdkafka` reads them"
+            }
+        };
+        gone(&self.partition, self.next, what)
     }
 
     /// What is to be done where there is no record.
@@ -125,6 +294,22 @@ impl Reader {
         self.suspected = Some(verdict);
     }
 
+    /// Asks where the partition begins and ends, as the next record is not there.
+    fn look_for_ends(&mut self) -> Result<()> {
+        if self.lost.is_none() {
+            self.lost = Some(self.fetcher.ends(&self.partition, Arc::clone(&self.waker))?);
+        }
+        Ok(())
+    }
+
+    fn denied(&self) -> Error {
+        let place = Place::Split(self.partition.to_string(), Some(self.next.to_string()));
+        let cause = KafkaError::MessageConsumption(RDKafkaErrorCode::TopicAuthorizationFailed);
+        let needs = Needs::topic("`Read`", &self.partition.topic);
+        let denied = needs.denied("read the partition", code_of(&cause));
+        denied.unwrap_or_else(|| error("read the partition", cause)).at(place)
+    }
+
     /// What is to be done where there is no record but an error.
     #[cold]
     fn fail(&mut self, cause: KafkaError) -> Result<Option<ReadStatus>> {
@@ -147,17 +332,9 @@ impl Reader {
                 self.suspect();
                 Ok(None)
             }
-            (_, Some(RDKafkaErrorCode::TopicAuthorizationFailed)) => {
-                let place = Place::Split(self.partition.to_string(), Some(self.next.to_string()));
-                let needs = Needs::topic("`Read`", &self.partition.topic);
-                let denied = needs.denied("read the partition", code);
-                Err(denied.unwrap_or_else(|| error("read the partition", cause)).at(place))
-            }
+            (_, Some(RDKafkaErrorCode::TopicAuthorizationFailed)) => Err(self.denied()),
             (_, Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)) => {
-                if self.lost.is_none() {
-                    let ends = self.fetcher.ends(&self.partition, Arc::clone(&self.waker))?;
-                    self.lost = Some(ends);
-                }
+                self.look_for_ends()?;
                 Ok(None)
             }
             _ => {
@@ -190,36 +367,10 @@ impl SplitReader for Reader {
 
     fn read(&mut self, out: &mut impl Emit<Message>) -> Result<ReadStatus> {
         self.fetcher.faults.check()?;
-        for turn in 1..=TURN {
-            if self.is_at_end() {
-                return Ok(ReadStatus::End);
-            }
-            match self.queue.poll(Duration::ZERO) {
-                Some(Ok(message)) => {
-                    let offset = message.offset();
-                    // Never twice, also where the client begins anew by itself.
-                    if offset < self.next {
-                        continue;
-                    }
-                    if let Some(until) = self.until.filter(|until| offset >= *until) {
-                        return Ok(self.end(until));
-                    }
-                    self.next = offset + 1;
-                    self.suspected = None;
-                    out.emit(MessageRef(&message));
-                }
-                Some(Err(cause)) => {
-                    if let Some(status) = self.fail(cause)? {
-                        return Ok(status);
-                    }
-                }
-                None => return self.wait(),
-            }
-            if turn % RUN == 0 && out.is_full() {
-                break;
-            }
+        match self.records {
+            Records::Us { .. } => self.read_batches(out),
+            Records::Librdkafka(_) => self.read_queue(out),
         }
-        Ok(ReadStatus::More)
     }
 
     fn position(&self) -> Position {
@@ -238,7 +389,9 @@ impl SplitReader for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Ok(partition) = list_of(&self.partition, Offset::Invalid) {
+        if let Records::Us { fetching, queue, .. } = &self.records {
+            fetching.remove(queue);
+        } else if let Ok(partition) = list_of(&self.partition, Offset::Invalid) {
             // Fails only where the client is at its end anyway.
             let _ = self.fetcher.consumer.incremental_unassign(&partition);
         }

@@ -2,7 +2,7 @@
 //! id; librdkafka reads it on at the offset in the one before, if it has as many records.
 
 use crate::client::Fetcher;
-use crate::coordinator::{TopicId, Topics};
+use crate::protocol::{TopicId, Topics};
 use rdkafka::config::ClientConfig;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

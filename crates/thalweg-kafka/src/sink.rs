@@ -2,10 +2,10 @@
 
 use crate::client::{Options, asked, error, missing};
 use crate::connections::Watch;
-use crate::coordinator::Coordinator;
 use crate::kept::Kept;
 use crate::open::{Factory, Forgotten, OpenTransactions, TaskProducers};
 use crate::outgoing::{Limits, Outgoing};
+use crate::protocol::Coordinator;
 use crate::rights::Needs;
 use crate::transactions::{Clients, Epoch, Transactions};
 use crate::writer::{Deliveries, Most, Room, Writer};

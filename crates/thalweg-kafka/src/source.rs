@@ -3,8 +3,9 @@
 use crate::ahead::Ahead;
 use crate::client::{Fetcher, Options, PATIENCE, asked, error};
 use crate::connections::Watch;
-use crate::coordinator::TopicId;
+use crate::fetch::{Fetching, Plan};
 use crate::message::Message;
+use crate::protocol::TopicId;
 use crate::reader::Reader;
 use crate::rights::Needs;
 use crate::same::SameTopics;
@@ -100,20 +101,31 @@ pub struct KafkaSource {
     until: Until,
     look_again: Duration,
     recreated: bool,
+    by_librdkafka: bool,
     options: Options,
     /// What the clients say of their connections.
     watch: Watch,
     /// The client that lists topics and asks for offsets, made when it is first needed.
     lister: Mutex<Option<Arc<Fetcher>>>,
-    /// The client that reads, and what it may hold of each partition: made on each host when the first one is opened, since both
-    /// follow from the job's memory and the number of partitions.
-    reading: Mutex<Option<(Arc<Fetcher>, Ahead)>>,
+    /// What fetches, and what it may hold of each partition: made on each host when the first one is opened, since both follow from
+    /// the job's memory and the number of partitions.
+    reading: Mutex<Option<Reading>>,
     /// What was listed last.
     listed: Mutex<Option<Vec<Partition>>>,
     /// Whether topics are still the same, if that can be known.
     same: OnceLock<Option<Arc<SameTopics>>>,
     /// What looks whether they are ends with it.
     watching: Mutex<Option<mpsc::Sender<()>>>,
+}
+
+/// What fetches on a host.
+#[derive(Clone)]
+struct Reading {
+    /// `None` if librdkafka does.
+    fetching: Option<Arc<Fetching>>,
+    /// The client that fetches, or is asked for all but records.
+    fetcher: Arc<Fetcher>,
+    ahead: Ahead,
 }
 
 /// What the source sets, and a user may.
@@ -148,6 +160,7 @@ impl KafkaSource {
             until: Until::Never,
             look_again: Duration::from_secs(60),
             recreated: false,
+            by_librdkafka: false,
             options: Options::default(),
             watch: Watch::default(),
             lister: Mutex::default(),
@@ -224,6 +237,23 @@ impl KafkaSource {
         self
     }
 
+    /// Has librdkafka fetch the records. By default the source fetches them itself, several times as fast, on connections of its own.
+    /// librdkafka takes over where an [option](Self::option) is set that it alone knows, which goes to the facade [`log`]: Kerberos and
+    /// OAuth, `client.rack`, most of `socket.*` and others. It also reads from brokers before Kafka 2.7, and records in the formats
+    /// of before 0.11.
+    ///
+    /// ```
+    /// use thalweg_kafka::KafkaSource;
+    ///
+    /// let orders = KafkaSource::new("old:9092", "orders").fetch_by_librdkafka();
+    /// assert!(format!("{orders:?}").contains("old:9092"));
+    /// ```
+    #[must_use]
+    pub fn fetch_by_librdkafka(mut self) -> Self {
+        self.by_librdkafka = true;
+        self
+    }
+
     /// Sets a property of librdkafka, by its name.
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -268,13 +298,13 @@ impl KafkaSource {
         Ok(made)
     }
 
-    /// The client that reads, if there is one yet.
-    fn made(&self) -> Option<(Arc<Fetcher>, Ahead)> {
+    /// What fetches, if there is something yet.
+    fn made(&self) -> Option<Reading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The client that reads, and what it may hold of each partition of a job with this memory.
-    fn reading(&self, memory: &MemoryPool) -> Result<(Arc<Fetcher>, Ahead)> {
+    /// What fetches, and what it may hold of each partition of a job with this memory.
+    fn reading(&self, memory: &MemoryPool) -> Result<Reading> {
         if let Some(made) = self.made() {
             return Ok(made);
         }
@@ -286,13 +316,32 @@ impl KafkaSource {
             return Ok(made.clone());
         }
         let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
-        let made = (self.client(Some(&ahead))?, ahead);
+        let fetching = match self.plan()? {
+            Some(plan) => Some(Arc::new(Fetching::new(plan, self.lister()?)?)),
+            None => None,
+        };
+        let fetcher = if fetching.is_some() { self.lister()? } else { self.client(Some(&ahead))? };
+        let made = Reading { fetching, fetcher, ahead };
         if let Some(same) = self.same()? {
-            let watching = same.watch(self.look_again, Arc::downgrade(&made.0))?;
+            let watching = same.watch(self.look_again, Arc::downgrade(&made.fetcher))?;
             *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
         }
         *reading = Some(made.clone());
         Ok(made)
+    }
+
+    /// How records are fetched; `None` if librdkafka does it.
+    fn plan(&self) -> Result<Option<Plan>> {
+        if self.by_librdkafka {
+            return Ok(None);
+        }
+        match Plan::new(&self.config(None)?, &self.options) {
+            Ok(plan) => Ok(Some(plan)),
+            Err(error) => {
+                log::info!("{}: librdkafka fetches: {error}", self.watch.0.operator());
+                Ok(None)
+            }
+        }
     }
 
     fn list(&self) -> Result<Vec<Partition>> {
@@ -454,9 +503,13 @@ impl SplitSource for KafkaSource {
     fn open(&self, split: &Partition, from: Option<Position>, cx: &SplitContext) -> Result<Reader> {
         self.watch.0.used_by(cx.operator(), self.group.as_deref().unwrap_or_default());
         let mut memory = cx.reserve();
-        let (fetcher, ahead) = self.reading(memory.pool())?;
-        ahead.reserve(&mut memory)?;
-        if cx.is_new() {
+        let Reading { fetching, fetcher, ahead } = self.reading(memory.pool())?;
+        let fetching = fetching.map(|fetching| (fetching, ahead.room()));
+        match &fetching {
+            Some((_, room)) => room.reserve(&mut memory)?,
+            None => ahead.reserve(&mut memory)?,
+        }
+        if cx.is_new() && fetching.is_none() {
             // Otherwise it looks for new partitions each five minutes.
             fetcher.metadata(&self.topics)?;
         }
@@ -478,7 +531,10 @@ impl SplitSource for KafkaSource {
                 Position { next, until, topic }
             }
         };
-        Reader::open(fetcher, split, position, cx.waker(), memory)
+        match fetching {
+            Some(by) => Ok(Reader::by_us(by, fetcher, split, position, cx.waker(), memory)),
+            None => Reader::by_librdkafka(fetcher, split, position, cx.waker(), memory),
+        }
     }
 
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {

@@ -500,7 +500,9 @@ fn memory(broker: &mut Broker) {
         let mut config = Config::default();
         config.memory = bytes;
         let env = Environment::with_config(config);
+        // Its client says how much it holds.
         let source = KafkaSource::new(broker.address(), partitions).until_now();
+        let source = source.fetch_by_librdkafka();
         *QUEUES.lock().unwrap() = [0; 2];
         let all = env.read(source.option("statistics.interval.ms", "20")).map(|message| {
             // Slower than it is fetched.

@@ -1,5 +1,6 @@
 //! A connection to a broker: opened, encrypted and logged in as the settings say, with a limit of time for each step.
 
+use super::answer::{Answered, Coming, Limits, Wanted, api, request};
 use super::fault::Fault;
 use super::settings::Settings;
 use super::wire::{self, Answer, Api, Torn, Versions};
@@ -11,10 +12,12 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
 /// A connection on which a broker answers.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: Box<dyn Stream>,
     /// Of the broker.
     name: String,
+    /// What the client calls itself.
+    client: String,
     /// Of the last request.
     number: i32,
     /// What the broker takes, once that is known.
@@ -26,6 +29,8 @@ pub(super) struct Connection {
 pub(super) struct Socket {
     tcp: TcpStream,
     until: Instant,
+    /// Whether each byte puts off the time, as in long answers.
+    renews: bool,
 }
 
 /// What a connection goes through.
@@ -47,7 +52,8 @@ impl Socket {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(tcp) => {
                     tcp.set_nodelay(true)?;
-                    return Ok(Self { tcp, until: Instant::now() + PATIENCE });
+                    let until = Instant::now() + PATIENCE;
+                    return Ok(Self { tcp, until, renews: false });
                 }
                 Err(error) => last = error,
             }
@@ -66,7 +72,11 @@ impl Socket {
 impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.tcp.set_read_timeout(self.left()?)?;
-        self.tcp.read(bytes)
+        let read = self.tcp.read(bytes)?;
+        if self.renews && read > 0 {
+            self.until = Instant::now() + PATIENCE;
+        }
+        Ok(read)
     }
 }
 
@@ -82,7 +92,7 @@ impl Write for Socket {
 }
 
 impl Connection {
-    pub(super) fn new(settings: &Settings, host: &str, port: u16) -> Result<Self, Fault> {
+    pub(crate) fn new(settings: &Settings, host: &str, port: u16) -> Result<Self, Fault> {
         let name = format!("{host}:{port}");
         let socket = Socket::open(host, port).map_err(|error| lost(&name, &error))?;
         #[cfg(feature = "tls")]
@@ -95,7 +105,8 @@ impl Connection {
         };
         #[cfg(not(feature = "tls"))]
         let stream = Box::new(socket);
-        let mut connection = Self { stream, name, number: 0, versions: Vec::new() };
+        let client = settings.client.clone();
+        let mut connection = Self { stream, name, client, number: 0, versions: Vec::new() };
         let (code, versions) =
             connection.ask(wire::API_VERSIONS, &[], |answer| answer.api_versions())?;
         Fault::check(code)?;
@@ -115,21 +126,45 @@ impl Connection {
     ) -> Result<T, Fault> {
         self.look_for(api)?;
         self.number += 1;
-        let frame = wire::request(api, self.number, body);
-        let answer = self.exchange(&frame).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => self.not_kafka(),
-            _ => lost(&self.name, &error),
-        })?;
+        let frame = wire::request(api, self.number, &self.client, body);
+        let answer = self.exchange(&frame).map_err(|error| self.fault(&error))?;
         let decoded = Answer::open(api, self.number, &answer).and_then(decode);
         decoded.map_err(|Torn| self.not_kafka())
     }
 
+    /// Gets records of partitions, with the functions of [`Coming::decode`].
+    pub(crate) fn fetch(
+        &mut self,
+        limits: &Limits,
+        wanted: &[Wanted],
+        buffer: impl FnMut(usize) -> Vec<u8>,
+        take: impl FnMut(usize, Answered, Vec<u8>),
+    ) -> Result<(), Fault> {
+        let api = api(self.takes(wire::FETCH_BY_ID), wanted);
+        self.look_for(api)?;
+        self.number += 1;
+        let frame = wire::request(api, self.number, &self.client, &request(api, limits, wanted));
+        let answered = self.coming(&frame, limits.wait).and_then(|length| {
+            let coming = Coming::new(&mut self.stream, length);
+            coming.decode(api, self.number, wanted, buffer, take)
+        });
+        Fault::check(answered.map_err(|error| self.fault(&error))?)
+    }
+
+    /// Sends a request for records, and waits for the length of the answer.
+    fn coming(&mut self, frame: &[u8], wait: Duration) -> io::Result<usize> {
+        let socket = self.stream.socket();
+        (socket.until, socket.renews) = (Instant::now() + wait + PATIENCE, true);
+        self.stream.write_all(frame)?;
+        self.stream.flush()?;
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length)?;
+        usize::try_from(i32::from_be_bytes(length)).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
     /// Checks that the broker knows a request in the version that it is sent in. One that does not closes the connection.
     fn look_for(&self, api: Api) -> Result<(), Fault> {
-        let takes = |(key, first, last): &Versions| {
-            *key == api.key && (*first..=*last).contains(&api.version)
-        };
-        if api == wire::API_VERSIONS || self.versions.iter().any(takes) {
+        if api == wire::API_VERSIONS || self.takes(api) {
             return Ok(());
         }
         let Api { name: request, version, .. } = api;
@@ -138,6 +173,20 @@ impl Connection {
             self.name
         );
         Err(Fault::Final(what))
+    }
+
+    fn takes(&self, api: Api) -> bool {
+        let takes = |(key, first, last): &Versions| {
+            *key == api.key && (*first..=*last).contains(&api.version)
+        };
+        self.versions.iter().any(takes)
+    }
+
+    fn fault(&self, error: &io::Error) -> Fault {
+        match error.kind() {
+            io::ErrorKind::InvalidData => self.not_kafka(),
+            _ => lost(&self.name, error),
+        }
     }
 
     fn exchange(&mut self, frame: &[u8]) -> io::Result<Vec<u8>> {

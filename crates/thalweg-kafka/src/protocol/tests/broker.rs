@@ -1,6 +1,7 @@
 //! What becomes of a broker's answers, by one that gives those that a test wants.
 
-use crate::coordinator::{Coordinator, Described, ProducerId, Refusal, Topics};
+use crate::protocol::coordinator::Described;
+use crate::protocol::{Coordinator, ProducerId, Refusal, Topics};
 use rdkafka::config::ClientConfig;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

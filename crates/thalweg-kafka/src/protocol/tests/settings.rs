@@ -1,6 +1,6 @@
 //! Settings that are kept to, and those that are refused.
 
-use crate::coordinator::Coordinator;
+use crate::protocol::Coordinator;
 use rdkafka::config::ClientConfig;
 use thalweg::ErrorKind;
 

@@ -9,9 +9,11 @@ use thalweg::{Error, ErrorKind, Result};
 /// Kafka's port, where a broker is named without one.
 const PORT: u16 = 9092;
 
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// Hosts and ports.
     pub(super) brokers: Vec<(String, u16)>,
+    /// What the client calls itself, which brokers have quotas for.
+    pub(super) client: String,
     pub(super) login: Option<Login>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Tls>,
@@ -37,7 +39,7 @@ const TLS: [&str; 8] = [
 ];
 
 impl Settings {
-    pub(super) fn new(config: &ClientConfig) -> Result<Self> {
+    pub(crate) fn new(config: &ClientConfig) -> Result<Self> {
         let protocol = config.get("security.protocol").unwrap_or("plaintext").to_lowercase();
         let (has_login, has_tls) = match &*protocol {
             "plaintext" => (false, false),
@@ -65,11 +67,20 @@ impl Settings {
         let servers = servers.or_else(|| config.get("metadata.broker.list")).unwrap_or_default();
         Ok(Self {
             brokers: brokers(servers)?,
+            client: client(config)?,
             login: if has_login { Some(login(config)?) } else { None },
             #[cfg(feature = "tls")]
             tls: if has_tls { Some(Tls::new(config)?) } else { None },
         })
     }
+}
+
+fn client(config: &ClientConfig) -> Result<String> {
+    let client = config.get("client.id").unwrap_or("thalweg");
+    if i16::try_from(client.len()).is_err() {
+        return Err(refused("`client.id` has at most 32767 bytes"));
+    }
+    Ok(client.to_owned())
 }
 
 /// Hosts and ports from `host:port,[address]:port,protocol://host`.

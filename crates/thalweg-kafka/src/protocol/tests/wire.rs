@@ -1,10 +1,10 @@
 //! Frames, written by hand from the schemas of Kafka's protocol.
 
-use crate::coordinator::wire::{
+use crate::protocol::wire::{
     API_VERSIONS, Answer, Api, Authenticated, DESCRIBE_TRANSACTIONS, END_TXN, FIND_COORDINATOR,
-    Found, INIT_PRODUCER_ID, METADATA, SASL_AUTHENTICATE, SASL_HANDSHAKE, Torn, Transaction,
-    commit, describe_transactions, find_coordinator, init_producer_id, metadata, request,
-    sasl_authenticate, sasl_handshake,
+    Found, INIT_PRODUCER_ID, Leader, METADATA, Metadata, SASL_AUTHENTICATE, SASL_HANDSHAKE, Topic,
+    Torn, Transaction, commit, describe_transactions, find_coordinator, init_producer_id, metadata,
+    request, sasl_authenticate, sasl_handshake,
 };
 use std::fmt::Debug;
 
@@ -15,7 +15,7 @@ fn requests_are_those_of_the_schemas() {
         let length = 4 + 4 + client.len() + rest.len();
         let expected =
             [&[0, 0, 0, length as u8][..], &key_and_version, &[0, 0, 1, 2], client, rest];
-        assert_eq!(request(api, 258, &body), expected.concat(), "{}", api.name);
+        assert_eq!(request(api, 258, "thalweg", &body), expected.concat(), "{}", api.name);
     };
     check(API_VERSIONS, vec![], [0, 18, 0, 0], b"");
     check(SASL_HANDSHAKE, sasl_handshake("PLAIN"), [0, 17, 0, 1], b"\0\x05PLAIN");
@@ -120,7 +120,20 @@ fn answers_are_those_of_the_schemas() {
         \x80\0\0\0\0\
         \0\x03\x02c0000000000000000\0\x01\x80\0\0\0\0\
         \x80\0\0\0\0";
-    let expected = vec![("ab".to_owned(), *b"0123456789abcdef")];
+    let leader = |node, epoch| Leader { node, epoch };
+    let topic = |code, name: &str, id: &[u8; 16], leaders| Topic {
+        code,
+        name: name.to_owned(),
+        id: *id,
+        leaders,
+    };
+    let expected = Metadata {
+        brokers: vec![(1, "a".to_owned(), 9092), (2, "b".to_owned(), 9092)],
+        topics: vec![
+            topic(0, "ab", b"0123456789abcdef", vec![(0, leader(1, 5)), (1, leader(2, 5))]),
+            topic(3, "c", b"0000000000000000", vec![]),
+        ],
+    };
     check(METADATA, metadata, &expected, |answer| answer.metadata());
 }
 

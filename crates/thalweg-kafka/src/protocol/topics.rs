@@ -1,11 +1,10 @@
 //! Asks for the ids of topics, by which one that was made anew is told from the one before.
 
-use super::connection::Connection;
-use super::fault::Fault;
+use super::cluster::Cluster;
 use super::settings::Settings;
-use super::wire;
 use rdkafka::config::ClientConfig;
 use std::fmt;
+use std::sync::Arc;
 use thalweg::Data;
 
 /// What no other topic has, also none of the same name.
@@ -20,6 +19,10 @@ impl TopicId {
     pub(super) fn of(bytes: [u8; 16]) -> Option<Self> {
         let number = u128::from_be_bytes(bytes);
         (number != 0).then_some(Self { high: (number >> 64) as u64, low: number as u64 })
+    }
+
+    pub(super) fn bytes(self) -> [u8; 16] {
+        ((u128::from(self.high) << 64) | u128::from(self.low)).to_be_bytes()
     }
 }
 
@@ -44,11 +47,8 @@ impl fmt::Debug for TopicId {
     }
 }
 
-/// Asks any broker for topics, on a connection that stays open.
-pub(crate) struct Topics {
-    settings: Settings,
-    connection: Option<Connection>,
-}
+/// Asks any broker for the ids of topics.
+pub(crate) struct Topics(Cluster);
 
 impl Topics {
     /// With the settings of a client of librdkafka.
@@ -57,7 +57,7 @@ impl Topics {
     ///
     /// As those of [`Coordinator::new`](super::Coordinator::new).
     pub(crate) fn new(config: &ClientConfig) -> thalweg::Result<Self> {
-        Ok(Self { settings: Settings::new(config)?, connection: None })
+        Settings::new(config).map(|settings| Self(Cluster::new(Arc::new(settings))))
     }
 
     /// The ids of those topics that are there and have one.
@@ -66,50 +66,15 @@ impl Topics {
     ///
     /// Why no broker has answered.
     pub(crate) fn ids(&mut self, names: &[&str]) -> Result<Vec<(String, TopicId)>, String> {
-        self.asked(names).map_err(|fault| match fault {
-            Fault::Later(what)
-            | Fault::Gone(what)
-            | Fault::Forgotten(what)
-            | Fault::Final(what) => what,
-            Fault::Denied => "the brokers do not authorize it".to_owned(),
-        })
-    }
-
-    fn asked(&mut self, names: &[&str]) -> Result<Vec<(String, TopicId)>, Fault> {
-        let body = wire::metadata(names.iter().copied());
-        // One that was open may have been closed since.
-        if let Some(mut connection) = self.connection.take()
-            && let Ok(found) = ask(&mut connection, &body)
-        {
-            self.connection = Some(connection);
-            return Ok(found);
-        }
-        let mut failed = Fault::Final("`bootstrap.servers` names no broker".to_owned());
-        for (host, port) in &self.settings.brokers {
-            let opened = Connection::new(&self.settings, host, *port);
-            let found = opened.and_then(|mut opened| Ok((ask(&mut opened, &body)?, opened)));
-            match found {
-                Ok((found, opened)) => {
-                    self.connection = Some(opened);
-                    return Ok(found);
-                }
-                Err(fault) => failed = fault,
-            }
-        }
-        Err(failed)
+        let topics = self.0.topics(names.iter().copied()).map_err(|fault| fault.what())?;
+        let known = topics.into_iter().filter(|topic| topic.code == 0);
+        Ok(known.filter_map(|topic| Some((topic.name, topic.id?))).collect())
     }
 }
 
-fn ask(connection: &mut Connection, body: &[u8]) -> Result<Vec<(String, TopicId)>, Fault> {
-    let found = connection.ask(wire::METADATA, body, |answer| answer.metadata())?;
-    let known = found.into_iter().filter_map(|(name, id)| Some((name, TopicId::of(id)?)));
-    Ok(known.collect())
-}
-
-/// Without user and password.
 impl fmt::Debug for Topics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Topics").field("brokers", &self.settings.brokers).finish_non_exhaustive()
+        f.debug_tuple("Topics").field(&self.0).finish()
     }
 }
 

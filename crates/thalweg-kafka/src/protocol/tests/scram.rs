@@ -1,6 +1,6 @@
 //! SCRAM, against the examples of its standards.
 
-use crate::coordinator::scram::Scram;
+use crate::protocol::scram::Scram;
 use openssl::hash::MessageDigest;
 
 /// The messages of a login with the password `pencil`.

@@ -1,41 +1,16 @@
-//! Requests of Kafka's protocol that librdkafka has no functions for: a [`Coordinator`] commits open transactions of producers that
-//! are gone, and fences producers, for which librdkafka would make a client each time; and [`Topics`] asks for the ids of topics.
-//!
-//! A producer's transaction outlives it until the brokers' time limit. Whoever knows its transactional id, producer id and epoch
-//! can commit it, as long as no other producer has begun with the id since: that fences the old one, and aborts what it has left
-//! open. The coordinator of a transactional id, which is a broker, takes such requests; any broker says which one it is.
-//!
-//! Each call makes one attempt, a coordinator's on connections of its own. It blocks, for about [`PATIENCE`] at most for each connection and answer.
+//! Requests about transactions, which their coordinator takes: a broker, which any broker knows.
 
-mod connection;
-mod fault;
-mod login;
-#[cfg(feature = "tls")]
-mod scram;
-mod settings;
-#[cfg(test)]
-mod tests;
-#[cfg(feature = "tls")]
-mod tls;
-mod topics;
-mod wire;
-
-use connection::Connection;
-use fault::Fault;
-pub(crate) use fault::Refusal;
+use super::connection::Connection;
+use super::fault::{Fault, Refusal};
+use super::settings::Settings;
+use super::wire;
 use rdkafka::config::ClientConfig;
-use settings::Settings;
 use std::fmt;
-use std::time::Duration;
 use thalweg::Data;
-pub(crate) use topics::{TopicId, Topics};
-
-/// How long brokers may take to accept a connection, and to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Commits transactions of producers that are gone.
 pub(crate) struct Coordinator {
-    settings: Settings,
+    pub(super) settings: Settings,
 }
 
 /// What the coordinator knows a producer by.

@@ -27,18 +27,19 @@ pub(super) const DESCRIBE_TRANSACTIONS: Api = api("DescribeTransactions", 65, 0,
 pub(super) const INIT_PRODUCER_ID: Api = api("InitProducerId", 22, 1, false);
 /// The first version whose answer has ids of topics, of brokers from 2.8.
 pub(super) const METADATA: Api = api("Metadata", 3, 10, true);
+/// The first version that says where logs were cut off, of brokers from 2.7; topics have names.
+pub(super) const FETCH: Api = api("Fetch", 1, 12, true);
+/// Topics have ids, of brokers from 3.1.
+pub(super) const FETCH_BY_ID: Api = api("Fetch", 1, 13, true);
 
 /// The longest answer that is read. One about a transaction has four bytes for each of its partitions.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// What the client calls itself.
-const CLIENT: &str = "thalweg";
-
-/// A request with its length and header.
-pub(super) fn request(api: Api, number: i32, body: &[u8]) -> Vec<u8> {
+/// A request with its length and header. The client calls itself by a name of at most 32,767 bytes.
+pub(super) fn request(api: Api, number: i32, client: &str, body: &[u8]) -> Vec<u8> {
     let header = [&api.key.to_be_bytes()[..], &api.version.to_be_bytes(), &number.to_be_bytes()];
     let tags: &[u8] = if api.is_flexible { &[0] } else { &[] };
-    let rest = [&header.concat()[..], &text(CLIENT), tags, body].concat();
+    let rest = [&header.concat()[..], &text(client), tags, body].concat();
     [&(rest.len() as i32).to_be_bytes()[..], &rest].concat()
 }
 
@@ -47,7 +48,7 @@ fn text(text: &str) -> Vec<u8> {
     [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-fn varint(mut number: u32, out: &mut Vec<u8>) {
+pub(super) fn varint(mut number: u32, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -105,7 +106,7 @@ pub(super) fn metadata<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec
 
 /// An answer that is not one of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Torn;
+pub(crate) struct Torn;
 
 type Result<T> = std::result::Result<T, Torn>;
 
@@ -131,6 +132,33 @@ pub(super) struct Transaction {
     pub(super) state: String,
     pub(super) id: i64,
     pub(super) epoch: i16,
+}
+
+/// What a broker knows of the cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Metadata {
+    /// Their numbers, hosts and ports.
+    pub(super) brokers: Vec<(i32, String, u16)>,
+    pub(super) topics: Vec<Topic>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Topic {
+    pub(super) code: i16,
+    pub(super) name: String,
+    /// Zeros from brokers that do not know it.
+    pub(super) id: [u8; 16],
+    /// By the numbers of partitions.
+    pub(super) leaders: Vec<(i32, Leader)>,
+}
+
+/// The broker that has a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leader {
+    /// Negative if there is none for now.
+    pub(crate) node: i32,
+    /// Grows with each change of the leader.
+    pub(crate) epoch: i32,
 }
 
 /// What a broker says to a step of a login.
@@ -226,22 +254,26 @@ impl<'a> Answer<'a> {
         self.end(Transaction { code, name, state, id, epoch })
     }
 
-    /// The topics that are there, with their ids.
-    pub(super) fn metadata(mut self) -> Result<Vec<(String, [u8; 16])>> {
+    /// The brokers, and the topics that were asked for.
+    pub(super) fn metadata(mut self) -> Result<Metadata> {
         let _throttled = self.i32()?;
+        let mut brokers = Vec::new();
         for _ in 0..self.compact_count()? {
-            let (_node, _host, _port) = (self.i32()?, self.compact_text()?, self.i32()?);
+            let (node, host, port) = (self.i32()?, self.compact_text()?, self.i32()?);
             let _rack = self.compact_text_or_none()?;
             self.tags()?;
+            brokers.push((node, host, u16::try_from(port).map_err(|_| Torn)?));
         }
         let (_cluster, _controller) = (self.compact_text_or_none()?, self.i32()?);
         let mut topics = Vec::new();
         for _ in 0..self.compact_count()? {
             let (code, name, id) = (self.i16()?, self.compact_text()?, self.array()?);
             let [_is_internal] = self.array()?;
+            let mut leaders = Vec::new();
             for _ in 0..self.compact_count()? {
                 let _code = self.i16()?;
-                let (_number, _leader, _epoch) = (self.i32()?, self.i32()?, self.i32()?);
+                let (number, node, epoch) = (self.i32()?, self.i32()?, self.i32()?);
+                leaders.push((number, Leader { node, epoch }));
                 // Replicas, those in sync, and those that are not there.
                 for _ in 0..3 {
                     for _ in 0..self.compact_count()? {
@@ -252,13 +284,10 @@ impl<'a> Answer<'a> {
             }
             let _operations = self.i32()?;
             self.tags()?;
-            if code == 0 {
-                topics.push((name, id));
-            }
+            topics.push(Topic { code, name, id, leaders });
         }
-        let _operations = self.i32()?;
-        self.tags()?;
-        self.end(topics)
+        // Behind them, some imitations of brokers have more than the schema.
+        Ok(Metadata { brokers, topics })
     }
 
     fn bytes(&mut self, length: usize) -> Result<&'a [u8]> {

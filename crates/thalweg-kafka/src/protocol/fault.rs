@@ -19,7 +19,7 @@ pub(crate) enum Refusal {
 
 /// The same, before it is known what it is that was not done.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Later(String),
     Gone(String),
     Forgotten(String),
@@ -49,6 +49,16 @@ impl Fault {
             other => return Err(Self::Later(format!("the broker answers with error {other}"))),
         };
         Err(Self::Gone(name.to_owned()))
+    }
+
+    /// Says why.
+    pub(crate) fn what(self) -> String {
+        match self {
+            Self::Later(what) | Self::Gone(what) | Self::Forgotten(what) | Self::Final(what) => {
+                what
+            }
+            Self::Denied => "the brokers do not authorize it".to_owned(),
+        }
     }
 
     /// The refusal of what was to be done with a transactional id.
