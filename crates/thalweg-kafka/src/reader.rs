@@ -86,7 +86,8 @@ impl Reader {
         memory: Reservation,
     ) -> Self {
         let end = fetcher.connections().ends.of(&partition.topic, partition.number);
-        let queue = Arc::new(Queue::new(position.next, room, end, waker.clone()));
+        let wakes = waker.clone();
+        let queue = Arc::new(Queue::new(position.next, room, end, move || wakes.wake()));
         fetching.add(partition, position.topic, Arc::clone(&queue));
         let records = Records::Us { fetching, queue, batches: Box::default() };
         Self::new(records, fetcher, partition, position, waker, memory)

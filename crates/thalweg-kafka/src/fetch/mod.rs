@@ -6,6 +6,8 @@
 //! decode what is in their queues; no thread waits for another one to do so.
 
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use crate::client::{Fault as Failure, Fetcher, Options};
 use crate::protocol::answer::{Answered, Limits, Wanted};

@@ -6,7 +6,6 @@ use crate::protocol::answer::Answered;
 use crate::protocol::batches::{Batches, Fetched, Wrong, extent};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use thalweg::connector::SplitWaker;
 
 /// Buffers that are kept to be used again.
 const SPARE: usize = 2;
@@ -16,7 +15,8 @@ pub(crate) struct Queue {
     room: Room,
     /// Where the partition ends, as far as it is known.
     end: End,
-    waker: SplitWaker,
+    /// Has the reader look again.
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 struct State {
@@ -59,7 +59,12 @@ pub(crate) enum Taken {
 }
 
 impl Queue {
-    pub(crate) fn new(from: i64, room: Room, end: End, waker: SplitWaker) -> Self {
+    pub(crate) fn new(
+        from: i64,
+        room: Room,
+        end: End,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         let state = State {
             next: from,
             epoch: -1,
@@ -71,7 +76,7 @@ impl Queue {
             is_known: false,
             is_passed_over: false,
         };
-        Self { state: Mutex::new(state), room, end, waker }
+        Self { state: Mutex::new(state), room, end, wake: Box::new(wake) }
     }
 
     /// Has batches go on with what was fetched next. Returns also whether the thread that fetches waits for the room.
@@ -155,13 +160,13 @@ impl Queue {
             }
         }
         drop(state);
-        self.waker.wake();
+        (self.wake)();
     }
 
     /// There are no records, as the reader has to know.
     pub(super) fn fail(&self, trouble: Trouble) {
         self.state().fail(trouble);
-        self.waker.wake();
+        (self.wake)();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

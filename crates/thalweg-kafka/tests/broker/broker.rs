@@ -216,6 +216,12 @@ impl Broker {
         }
     }
 
+    /// The broker's classes, for Java's option `-cp`.
+    #[allow(dead_code)]
+    pub fn classes(&self) -> &OsString {
+        &self.classes
+    }
+
     /// A folder that is removed with the broker.
     #[allow(dead_code)]
     pub fn folder(&self) -> &Path {
@@ -289,7 +295,8 @@ impl Broker {
         answer.split_off(4)
     }
 
-    fn config(&self) -> ClientConfig {
+    /// The settings of a client.
+    pub fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.address());
         config

@@ -212,18 +212,18 @@ fn anew_between_runs(broker: &mut Broker) {
 
 fn expired_while_it_runs(broker: &mut Broker) {
     let topic = broker.topic("expired-runs", 1);
-    append_each(broker, &topic, 0..20);
+    append_each(broker, &topic, 0..60);
     let seen = Seen::up_to(3);
     let job = started(source(broker, &topic), None, &seen).unwrap();
     wait("records", || seen.all().len() == 3);
-    broker.delete_before(&topic, 0, 15);
+    broker.delete_before(&topic, 0, 55);
     seen.go_on();
     let error = error_of(job);
     let read = seen.all().len();
-    assert!(read < 15, "{read} were fetched before");
+    assert!(read < 55, "{read} were fetched before");
     assert_eq!(error.kind(), ErrorKind::Io);
     let what = format!(
-        "expired-runs/0 at {read}: the record at offset {read} is not there any more: the partition begins at 15 by now"
+        "expired-runs/0 at {read}: the record at offset {read} is not there any more: the partition begins at 55 by now"
     );
     names(&error, &["read (", "faults.rs", &what]);
 }

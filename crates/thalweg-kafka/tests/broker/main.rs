@@ -9,6 +9,7 @@ mod broker;
 #[cfg(feature = "tls")]
 mod encrypted;
 mod faults;
+mod formats;
 mod hosts;
 mod killed;
 mod kills;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     let mut broker = Broker::start(&jars);
     let tests = [
         reading::TESTS,
+        formats::TESTS,
         writing::TESTS,
         open::TESTS,
         rights::TESTS,

@@ -1,0 +1,136 @@
+//! Queues between what fetches and what reads, without either.
+
+use super::queue::{Queue, Taken, Trouble, Wants};
+use crate::ahead::Room;
+use crate::ends::End;
+use crate::protocol::answer::Answered;
+use crate::protocol::batches::{Batches, Wrong};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The length of a batch without records.
+const BATCH: usize = 61;
+
+/// Batches of one offset each, without records.
+fn batches(first: i64, count: i64) -> Vec<u8> {
+    let batch = |offset: i64| {
+        let mut batch = vec![0; BATCH];
+        batch[..8].copy_from_slice(&offset.to_be_bytes());
+        batch[8..12].copy_from_slice(&(BATCH as i32 - 12).to_be_bytes());
+        batch[12..16].copy_from_slice(&3i32.to_be_bytes());
+        batch[16] = 2;
+        let sum = crc32c::crc32c(&batch[21..]);
+        batch[17..21].copy_from_slice(&sum.to_be_bytes());
+        batch
+    };
+    (first..first + count).flat_map(batch).collect()
+}
+
+/// A queue from offset 5 on, with room for four batches of which two come at a time, and how often its reader was waked.
+fn queue() -> (Queue, Arc<AtomicUsize>) {
+    let waked = Arc::<AtomicUsize>::default();
+    let wakes = Arc::clone(&waked);
+    let room = Room { queue: 4 * BATCH, fetch: 2 * BATCH };
+    let wake = move || _ = wakes.fetch_add(1, Ordering::Relaxed);
+    (Queue::new(5, room, End::default(), wake), waked)
+}
+
+fn put(queue: &Queue, from: i64, count: i64) {
+    let bytes = batches(from, count);
+    let answered = Answered { end: 100, length: bytes.len(), ..Answered::default() };
+    queue.put(from, answered, bytes);
+}
+
+fn wants(from: i64, epoch: i32, is_first: bool) -> Wants {
+    Wants::Records { from, epoch, is_first }
+}
+
+/// Reads what there is; returns the offset behind it, and whether the thread that fetches waits for the room.
+fn read(queue: &Queue, batches: &mut Batches) -> (i64, bool) {
+    let (taken, is_waited_for) = queue.take(batches);
+    assert_eq!(taken, Taken::Records);
+    let mut next = 0;
+    assert_eq!(batches.open(&mut next), Ok(false));
+    (next, is_waited_for)
+}
+
+#[test]
+fn records_are_asked_for_while_there_is_room() {
+    let (queue, waked) = queue();
+    let mut batches = Batches::default();
+    assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
+    assert_eq!(queue.wanted(), wants(5, -1, true));
+    put(&queue, 5, 2);
+    // The epoch is that of the last batch.
+    assert_eq!(queue.wanted(), wants(7, 3, false));
+    put(&queue, 7, 2);
+    assert_eq!(waked.load(Ordering::Relaxed), 2);
+    assert_eq!(queue.wanted(), Wants::Room);
+    // What is being read takes room until the next is taken.
+    assert_eq!(read(&queue, &mut batches), (7, false));
+    assert_eq!(queue.wanted(), Wants::Room);
+    assert_eq!(read(&queue, &mut batches), (9, true));
+    assert_eq!(queue.wanted(), wants(9, 3, false));
+    assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
+    // Memory is used again: two buffers, and no more.
+    assert_eq!([(); 3].map(|()| queue.buffer().len()), [2 * BATCH, 2 * BATCH, 0]);
+}
+
+#[test]
+fn a_batch_that_is_larger_than_all_room_is_read() {
+    let (queue, _) = queue();
+    let mut batches = Batches::default();
+    put(&queue, 5, 20);
+    assert_eq!(queue.wanted(), Wants::Room);
+    assert_eq!(read(&queue, &mut batches), (25, false));
+    assert_eq!(queue.take(&mut batches), (Taken::Nothing, true));
+    assert_eq!(queue.wanted(), wants(25, 3, false));
+    // Its memory is not kept.
+    assert_eq!(queue.buffer().capacity(), 0);
+}
+
+#[test]
+fn answers_without_whole_batches_are_asked_for_again() {
+    let (queue, waked) = queue();
+    for length in [0, 30, BATCH - 1] {
+        let bytes = batches(5, 1);
+        queue.put(5, Answered { length, ..Answered::default() }, bytes);
+    }
+    assert_eq!(queue.wanted(), wants(5, -1, false));
+    assert_eq!(waked.load(Ordering::Relaxed), 0);
+    // Of another request.
+    put(&queue, 6, 1);
+    assert_eq!(queue.take(&mut Batches::default()), (Taken::Nothing, false));
+}
+
+#[test]
+fn trouble_comes_behind_the_records_before_it() {
+    for (trouble, is_over) in [
+        (Trouble::Unknown, false),
+        (Trouble::OutOfRange, true),
+        (Trouble::Denied, true),
+        (Trouble::Diverged(3), true),
+        (Trouble::Wrong(Wrong::Torn), true),
+    ] {
+        let (queue, waked) = queue();
+        put(&queue, 5, 1);
+        match trouble {
+            Trouble::Diverged(_) => {
+                let answered = Answered { diverges_at: Some(3), ..Answered::default() };
+                queue.put(6, answered, Vec::new());
+            }
+            Trouble::Wrong(_) => {
+                let answered = Answered { length: BATCH, ..Answered::default() };
+                queue.put(6, answered, batches(4, 1));
+            }
+            other => queue.fail(other),
+        }
+        assert_eq!(waked.load(Ordering::Relaxed), 2);
+        let mut batches = Batches::default();
+        assert_eq!(read(&queue, &mut batches), (6, false));
+        assert_eq!(queue.take(&mut batches), (Taken::Trouble(trouble), false));
+        assert_eq!(queue.take(&mut batches), (Taken::Nothing, false), "it is said once");
+        let expected = if is_over { Wants::Nothing } else { wants(6, 3, false) };
+        assert_eq!(queue.wanted(), expected);
+    }
+}
