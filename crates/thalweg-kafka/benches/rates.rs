@@ -12,7 +12,8 @@
 //! been fetched ahead by then. That is in its favour. In each round a new virtual machine reads the topic several times, and the first
 //! time, the second, and the last, when its compiler has seen most, have a line each. One more line has the whole of the first time: from
 //! the start of the virtual machine until it has printed what it has read. Flink has 1 GB of heap, objects that are used
-//! again, all else by default, and as many tasks as the job has cores. Its client checks the records' sums, which librdkafka does not.
+//! again, all else by default, and as many tasks as the job has cores. Its client checks the records' sums, as the job does, and the plain consumer
+//! does not.
 
 #[path = "../tests/broker/broker.rs"]
 #[allow(dead_code)]

@@ -18,7 +18,7 @@ const FETCH: &str = "fetch.message.max.bytes";
 /// The same as [`FETCH`].
 const FETCH_TOO: &str = "max.partition.fetch.bytes";
 
-/// The most that is kept where nothing is kept but the bytes.
+/// The most that a queue holds where librdkafka does not fetch, unless more is set.
 const MOST_ROOM: usize = 16 << 20;
 
 /// The bytes that may be held of a partition, and those that are fetched at a time.
@@ -75,9 +75,11 @@ impl Ahead {
         queue.saturating_add(self.records.saturating_mul(RECORD)).saturating_add(self.fetch)
     }
 
-    /// What may be held of a partition where nothing but bytes takes memory: no record by itself.
-    pub(crate) fn room(&self) -> Room {
-        Room { queue: self.queue.saturating_mul(1024).min(MOST_ROOM), fetch: self.fetch }
+    /// What may be held of a partition where librdkafka does not fetch, and no record takes memory by itself: less than this, so that
+    /// either fits into a share.
+    pub(crate) fn room(&self, options: &Options) -> Room {
+        let most = if options.get(QUEUE).is_some() { usize::MAX } else { MOST_ROOM };
+        Room { queue: self.queue.saturating_mul(1024).min(most), fetch: self.fetch }
     }
 
     /// Reserves it for a partition.
@@ -130,6 +132,25 @@ mod tests {
         assert_eq!(Ahead::of(0, 0).bytes(), LEAST);
         let most = Ahead { queue: 64 << 10, records: 98_304, fetch: 1 << 20 };
         assert_eq!(Ahead::of(usize::MAX, 3), most);
+    }
+
+    #[test]
+    fn rooms_are_within_the_share() {
+        let mut options = Options::default();
+        for memory in [0, 8 << 20, 1 << 30, usize::MAX] {
+            let ahead = Ahead::of(memory, 3);
+            let room = ahead.room(&options);
+            assert!(room.fetch <= room.queue && room.queue <= MOST_ROOM, "{room:?}");
+            let pool = MemoryPool::new(ahead.bytes());
+            room.reserve(&mut pool.reserve()).unwrap();
+        }
+        // More than by default, as it is set.
+        options.set(QUEUE.to_owned(), "65536".to_owned());
+        let set = Ahead::of(1 << 20, 1).or_set(&options).room(&options);
+        assert_eq!(set.queue, 64 << 20);
+        let pool = MemoryPool::new(1 << 20);
+        let error = set.reserve(&mut pool.reserve()).unwrap_err();
+        assert!(error.message().contains(QUEUE), "{error}");
     }
 
     #[test]

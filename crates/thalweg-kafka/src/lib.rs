@@ -2,7 +2,8 @@
 //!
 //! A [`KafkaSource`] reads partitions: each is a split with a watermark of its own, its offset is in every checkpoint, and
 //! partitions that are added while the job runs are found. A [`KafkaSink`] writes each record at least once, or exactly once
-//! in transactions, one for each task and checkpoint. Both stand on [`thalweg::connector`], and on librdkafka for the protocol.
+//! in transactions, one for each task and checkpoint. Both stand on [`thalweg::connector`]. A source fetches records on connections of its
+//! own, and checks and decodes them where they lie; all else goes by librdkafka.
 //!
 //! ```no_run
 //! use serde::{Deserialize, Serialize};
@@ -40,7 +41,8 @@
 //!
 //! Every property of librdkafka is set by its name, such as `security.protocol`, with
 //! [`KafkaSource::option`] and [`KafkaSink::option`]; [its list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)
-//! says what there is. They hold for all clients that a source or sink makes. What has to be so for a job to be right, such as
+//! says what there is. They hold for all clients that a source or sink makes. With those that only librdkafka supports it fetches the records,
+//! too: see [`KafkaSource::fetch_by_librdkafka`]. What has to be so for a job to be right, such as
 //! `enable.auto.commit`, cannot be changed.
 //!
 //! # TLS and SASL
@@ -87,7 +89,8 @@
 //! # Where brokers are lost
 //!
 //! Readers wait until a broker answers again, and writers try again for the time of `message.timeout.ms` (five minutes). What
-//! librdkafka says of it goes to the facade [`log`] under the target `librdkafka`.
+//! librdkafka says of it goes to the facade [`log`] under the target `librdkafka`, and what is said of records that are fetched under
+//! `thalweg_kafka`.
 
 mod ahead;
 #[cfg(feature = "avro")]

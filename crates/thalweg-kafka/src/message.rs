@@ -29,17 +29,17 @@ impl Covariant for Message {
 #[derive(Clone, Copy)]
 pub struct MessageRef<'a>(Of<'a>);
 
-/// Who has fetched it.
+/// What has fetched it.
 #[derive(Clone, Copy)]
 enum Of<'a> {
-    Us(&'a Partition, RawRecord<'a>),
+    Direct(&'a Partition, RawRecord<'a>),
     Librdkafka(&'a BorrowedMessage<'a>),
 }
 
 impl<'a> MessageRef<'a> {
     #[inline(always)]
     pub(crate) fn fetched(partition: &'a Partition, record: RawRecord<'a>) -> Self {
-        Self(Of::Us(partition, record))
+        Self(Of::Direct(partition, record))
     }
 
     pub(crate) fn of_librdkafka(message: &'a BorrowedMessage<'a>) -> Self {
@@ -49,7 +49,7 @@ impl<'a> MessageRef<'a> {
     /// The topic that it is from.
     pub fn topic(self) -> &'a str {
         match self.0 {
-            Of::Us(partition, _) => &partition.topic,
+            Of::Direct(partition, _) => &partition.topic,
             Of::Librdkafka(message) => message.topic(),
         }
     }
@@ -57,7 +57,7 @@ impl<'a> MessageRef<'a> {
     /// The partition that it is from.
     pub fn partition(self) -> i32 {
         match self.0 {
-            Of::Us(partition, _) => partition.number,
+            Of::Direct(partition, _) => partition.number,
             Of::Librdkafka(message) => message.partition(),
         }
     }
@@ -66,7 +66,7 @@ impl<'a> MessageRef<'a> {
     #[inline]
     pub fn offset(self) -> i64 {
         match self.0 {
-            Of::Us(_, record) => record.offset,
+            Of::Direct(_, record) => record.offset,
             Of::Librdkafka(message) => message.offset(),
         }
     }
@@ -75,7 +75,7 @@ impl<'a> MessageRef<'a> {
     #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
         match self.0 {
-            Of::Us(_, record) => record.key,
+            Of::Direct(_, record) => record.key,
             Of::Librdkafka(message) => message.key(),
         }
     }
@@ -84,7 +84,7 @@ impl<'a> MessageRef<'a> {
     #[inline]
     pub fn payload(self) -> Option<&'a [u8]> {
         match self.0 {
-            Of::Us(_, record) => record.payload,
+            Of::Direct(_, record) => record.payload,
             Of::Librdkafka(message) => message.payload(),
         }
     }
@@ -93,7 +93,7 @@ impl<'a> MessageRef<'a> {
     #[inline]
     pub fn timestamp(self) -> Option<Timestamp> {
         let millis = match self.0 {
-            Of::Us(_, record) => Some(record.millis).filter(|millis| *millis >= 0),
+            Of::Direct(_, record) => Some(record.millis).filter(|millis| *millis >= 0),
             Of::Librdkafka(message) => message.timestamp().to_millis(),
         };
         Some(Timestamp::from_micros(millis?.saturating_mul(1000)))
@@ -106,7 +106,7 @@ impl<'a> MessageRef<'a> {
     /// The iterator does at a name that is no UTF-8, which ends the job with an error.
     pub fn headers(self) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> {
         match self.0 {
-            Of::Us(_, record) => Headers::Us(self, record.headers),
+            Of::Direct(_, record) => Headers::Direct(self, record.headers),
             Of::Librdkafka(message) => Headers::Librdkafka(message, 0),
         }
     }
@@ -211,7 +211,7 @@ impl<'a> MessageRef<'a> {
 
 /// The headers of a record that are left.
 enum Headers<'a> {
-    Us(MessageRef<'a>, RawHeaders<'a>),
+    Direct(MessageRef<'a>, RawHeaders<'a>),
     Librdkafka(&'a BorrowedMessage<'a>, usize),
 }
 
@@ -220,7 +220,7 @@ impl<'a> Iterator for Headers<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Self::Us(message, headers) => {
+            Self::Direct(message, headers) => {
                 let (name, value) = headers.next()?;
                 let Ok(name) = str::from_utf8(name) else {
                     panic!("the name of a header is no UTF-8 ({})", message.place())

@@ -9,6 +9,7 @@ use crate::message::{Message, MessageRef};
 use crate::protocol::TopicId;
 use crate::protocol::batches::{Batches, Wrong};
 use crate::rights::{Needs, code_of};
+use crate::same::Another;
 use crate::source::{Partition, Position, gone, list_of, place};
 use rdkafka::Message as _;
 use rdkafka::consumer::Consumer as _;
@@ -46,9 +47,9 @@ pub struct Reader {
     _memory: Reservation,
 }
 
-/// Who fetches.
+/// What fetches.
 enum Records {
-    Us { fetching: Arc<Fetching>, queue: Arc<Queue>, batches: Box<Batches> },
+    Direct { fetching: Arc<Fetching>, queue: Arc<Queue>, batches: Box<Batches> },
     Librdkafka(PartitionQueue<Watch>),
 }
 
@@ -76,8 +77,8 @@ impl Reader {
         Ok(Self::new(records, fetcher, partition, position, waker, memory))
     }
 
-    /// Has it fetched, within this room.
-    pub(crate) fn by_us(
+    /// Has the partition fetched here, within this room.
+    pub(crate) fn by_fetching(
         (fetching, room): (Arc<Fetching>, Room),
         fetcher: Arc<Fetcher>,
         partition: &Partition,
@@ -89,7 +90,7 @@ impl Reader {
         let wakes = waker.clone();
         let queue = Arc::new(Queue::new(position.next, room, end, move || wakes.wake()));
         fetching.add(partition, position.topic, Arc::clone(&queue));
-        let records = Records::Us { fetching, queue, batches: Box::default() };
+        let records = Records::Direct { fetching, queue, batches: Box::default() };
         Self::new(records, fetcher, partition, position, waker, memory)
     }
 
@@ -137,8 +138,8 @@ impl Reader {
             if self.is_at_end() {
                 return Ok(ReadStatus::End);
             }
-            let Records::Us { fetching, queue, batches } = &mut self.records else {
-                return Ok(ReadStatus::Pending);
+            let Records::Direct { fetching, queue, batches } = &mut self.records else {
+                return Err(Error::new(ErrorKind::Internal, "another reader's records"));
             };
             match batches.open(&mut self.next) {
                 Ok(true) => {}
@@ -146,10 +147,13 @@ impl Reader {
                 Ok(false) => {
                     let (taken, is_waited_for) = queue.take(batches);
                     if is_waited_for {
-                        fetching.go_on();
+                        fetching.has_room();
                     }
                     match taken {
-                        Taken::Records => self.suspected = None,
+                        Taken::Records => {
+                            self.suspected = None;
+                            left -= 1;
+                        }
                         Taken::Trouble(trouble) => self.trouble(trouble)?,
                         Taken::Nothing => return self.wait(),
                     }
@@ -157,14 +161,13 @@ impl Reader {
                 }
                 Err(wrong) => return Err(self.wrong(wrong)),
             }
-            let run = left.min(RUN);
-            left -= run;
-            for _ in 0..run {
+            for _ in 0..left.min(RUN) {
                 let record = match batches.record() {
                     Ok(Some(record)) => record,
                     Ok(None) => break,
                     Err(wrong) => return Err(self.wrong(wrong)),
                 };
+                left -= 1;
                 // A batch may begin before the offset that was asked for.
                 if record.offset < self.next {
                     continue;
@@ -189,7 +192,7 @@ impl Reader {
                 return Ok(ReadStatus::End);
             }
             let Records::Librdkafka(queue) = &self.records else {
-                return Ok(ReadStatus::Pending);
+                return Err(Error::new(ErrorKind::Internal, "another reader's records"));
             };
             match queue.poll(Duration::ZERO) {
                 Some(Ok(message)) => {
@@ -226,10 +229,25 @@ impl Reader {
             Trouble::Unknown => self.suspect(),
             Trouble::Denied => return Err(self.denied()),
             Trouble::OutOfRange => self.look_for_ends()?,
+            Trouble::Another { before, now } => {
+                return Err(Another { name: self.partition.topic.clone(), before, now }.error());
+            }
+            Trouble::Replica(replica) => {
+                let what = format!(
+                    "the brokers want the partition read from broker {replica}, which does not lead it: `KafkaSource::fetch_by_librdkafka` does so"
+                );
+                return Err(gone(&self.partition, self.next, &what));
+            }
+            Trouble::Code(code) => {
+                let what = format!(
+                    "cannot read the partition: the broker answers with error {code} of Kafka's protocol"
+                );
+                return Err(gone(&self.partition, self.next, &what));
+            }
             Trouble::Diverged(end) => {
                 let what = format!(
-                    "the records before offset {} are not those that were read: the log goes on otherwise from {end} on, as brokers have lost \
-                     records and others have the partition now (`unclean.leader.election.enable`)",
+                    "the brokers have lost records: those from offset {end} to {} that were read are not in the partition any more, as a broker leads \
+                     it that did not have them (`unclean.leader.election.enable`); begin anew, or go on from a checkpoint before offset {end}",
                     self.next
                 );
                 return Err(gone(&self.partition, self.next, &what));
@@ -243,9 +261,16 @@ impl Reader {
     #[cold]
     fn wrong(&self, wrong: Wrong) -> Error {
         let what = match wrong {
-            Wrong::Torn => "the batch of records that was fetched is not as it says",
-            Wrong::Sum => "the batch of records that was fetched has another checksum than it says",
-            Wrong::Packed => "the batch of records that was fetched cannot be decompressed",
+            Wrong::Torn => {
+                "the batch of records at this offset is corrupt: its lengths do not agree; `kafka-dump-log.sh` says whether the log is sound"
+            }
+            Wrong::Sum => {
+                "the batch of records at this offset is corrupt: its checksum is another one; if `kafka-dump-log.sh` says that the log is sound, it \
+                 was changed on its way, and the job can be run again"
+            }
+            Wrong::Packed => {
+                "the batch of records at this offset cannot be decompressed, though its checksum is right: it was written so"
+            }
             Wrong::Compression(number) => {
                 let what = format!(
                     "the batch of records is compressed in an unknown way: number {number}"
@@ -369,7 +394,7 @@ impl SplitReader for Reader {
     fn read(&mut self, out: &mut impl Emit<Message>) -> Result<ReadStatus> {
         self.fetcher.faults.check()?;
         match self.records {
-            Records::Us { .. } => self.read_batches(out),
+            Records::Direct { .. } => self.read_batches(out),
             Records::Librdkafka(_) => self.read_queue(out),
         }
     }
@@ -390,7 +415,7 @@ impl SplitReader for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Records::Us { fetching, queue, .. } = &self.records {
+        if let Records::Direct { fetching, queue, .. } = &self.records {
             fetching.remove(queue);
         } else if let Ok(partition) = list_of(&self.partition, Offset::Invalid) {
             // Fails only where the client is at its end anyway.

@@ -122,9 +122,9 @@ impl SameTopics {
 /// A topic that is not the one that it was.
 #[derive(Clone, Debug)]
 pub(crate) struct Another {
-    name: String,
-    before: TopicId,
-    now: TopicId,
+    pub(crate) name: String,
+    pub(crate) before: TopicId,
+    pub(crate) now: TopicId,
 }
 
 impl Another {

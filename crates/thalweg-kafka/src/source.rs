@@ -14,6 +14,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -83,11 +84,11 @@ enum Until {
 /// `isolation.level` is set to `read_uncommitted`. The source ends only with
 /// [`until_now`](Self::until_now) and others.
 ///
-/// The client fetches records ahead. What it may hold of them is reserved from the job's memory: an eighth of the budget is shared by
-/// the partitions, from 64 KiB to 128 MiB each, which `queued.max.messages.kbytes`, `queued.min.messages` and
-/// `fetch.message.max.bytes` are set to; [options](Self::option) of these names are reserved as they are. A small budget makes reading
+/// Records are fetched ahead. What may be held of them is reserved from the job's memory: an eighth of the budget is shared by
+/// the partitions, from 64 KiB to 18 MiB each, which `queued.max.messages.kbytes` and `fetch.message.max.bytes` follow from;
+/// [options](Self::option) of these names are reserved as they are. A small budget makes reading
 /// slower, and one that is too small for the number of partitions is an error. Beyond it goes what a broker sends at least, a batch as it was
-/// written, and what compressed batches grow to. Each host has a budget of its own.
+/// written, and what a compressed batch grows to while it is read. Each host has a budget of its own.
 ///
 /// The order of a partition is kept. For event time, give the stream timestamps, say with
 /// [`MessageRef::timestamp`](crate::MessageRef::timestamp): each partition has a watermark of its own, and with
@@ -237,10 +238,16 @@ impl KafkaSource {
         self
     }
 
-    /// Has librdkafka fetch the records. By default the source fetches them itself, several times as fast, on connections of its own.
-    /// librdkafka takes over where an [option](Self::option) is set that it alone knows, which goes to the facade [`log`]: Kerberos and
-    /// OAuth, `client.rack`, most of `socket.*` and others. It also reads from brokers before Kafka 2.7, and records in the formats
-    /// of before 0.11.
+    /// Has librdkafka fetch the records. By default the source fetches them itself, on connections of its own, about five times as fast
+    /// (`cargo bench -p thalweg-kafka`). librdkafka takes over where an [option](Self::option) is set that it alone supports, with a
+    /// warning in the facade [`log`]: Kerberos and OAuth, `client.rack`, `socket.*` and others. Those that do not change who fetches are
+    /// `client.id`, `isolation.level`, `security.protocol`, the settings of `ssl.` and `sasl.` for certificates and passwords,
+    /// `fetch.min.bytes`, `fetch.max.bytes`, `fetch.wait.max.ms` (100 by default, 5000 at most), `fetch.message.max.bytes` and
+    /// `queued.max.messages.kbytes`, and `debug`, `statistics.interval.ms`, `queued.min.messages` and the two that end in `backoff.ms`, which mean
+    /// something to librdkafka only.
+    ///
+    /// librdkafka also reads from brokers before Kafka 2.8, and records in the formats of before 0.11. It holds up to 128 MiB of a
+    /// partition, and checks no sums of batches unless `check.crcs` is set.
     ///
     /// ```
     /// use thalweg_kafka::KafkaSource;
@@ -254,7 +261,7 @@ impl KafkaSource {
         self
     }
 
-    /// Sets a property of librdkafka, by its name.
+    /// Sets a property of librdkafka, by its name. Some have it [fetch the records](Self::fetch_by_librdkafka).
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.set(name.into(), value.into());
@@ -317,7 +324,7 @@ impl KafkaSource {
         }
         let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
         let fetching = match self.plan()? {
-            Some(plan) => Some(Arc::new(Fetching::new(plan, self.lister()?)?)),
+            Some(plan) => Some(Arc::new(Fetching::new(plan, self.lister()?, !self.recreated)?)),
             None => None,
         };
         let fetcher = if fetching.is_some() { self.lister()? } else { self.client(Some(&ahead))? };
@@ -338,7 +345,8 @@ impl KafkaSource {
         match Plan::new(&self.config(None)?, &self.options) {
             Ok(plan) => Ok(Some(plan)),
             Err(error) => {
-                log::info!("{}: librdkafka fetches: {error}", self.watch.0.operator());
+                let reader = self.watch.0.operator();
+                log::warn!("{reader}: librdkafka fetches the records, which is slower: {error}");
                 Ok(None)
             }
         }
@@ -384,20 +392,21 @@ impl KafkaSource {
     }
 
     /// The offset at which a partition is first read.
-    fn first_offset(&self, fetcher: &Fetcher, at: &Partition, is_new: bool) -> Result<i64> {
-        let oldest = || Ok(ends(fetcher, at)?.0);
+    fn first_offset(&self, found: &Ends<'_>, is_new: bool) -> Result<i64> {
+        let Ends { fetcher, at, .. } = *found;
+        let oldest = || Ok(found.get()?.0);
         let begin = if is_new { &Begin::Earliest } else { &self.begin };
         match begin {
             Begin::Earliest => oldest(),
-            Begin::Latest => Ok(ends(fetcher, at)?.1),
-            Begin::At(time) => offset_at(fetcher, at, *time),
+            Begin::Latest => Ok(found.get()?.1),
+            Begin::At(time) => offset_at(found, *time),
             Begin::Committed => match self.committed_offset(fetcher, at)? {
                 Some(offset) => Ok(offset),
                 None => oldest(),
             },
             Begin::Offsets(offsets) => match offsets.get(&(at.topic.clone(), at.number)) {
                 Some(offset) => {
-                    let newest = ends(fetcher, at)?.1;
+                    let newest = found.get()?.1;
                     if *offset > newest {
                         let what = format!(
                             "the partition ends at {newest}, and cannot be read from {offset} on"
@@ -433,13 +442,14 @@ impl KafkaSource {
     }
 
     /// The offset at which a partition ends, if it does.
-    fn last_offset(&self, fetcher: &Fetcher, at: &Partition) -> Result<Option<i64>> {
+    fn last_offset(&self, found: &Ends<'_>) -> Result<Option<i64>> {
+        let at = found.at;
         match &self.until {
             Until::Never => Ok(None),
-            Until::Now => Ok(Some(ends(fetcher, at)?.1)),
-            Until::At(time) => offset_at(fetcher, at, *time).map(Some),
+            Until::Now => Ok(Some(found.get()?.1)),
+            Until::At(time) => offset_at(found, *time).map(Some),
             Until::Offsets(offsets) => {
-                let newest = ends(fetcher, at)?.1;
+                let newest = found.get()?.1;
                 match offsets.get(&(at.topic.clone(), at.number)) {
                     Some(offset) if *offset > newest => {
                         let what = format!(
@@ -504,7 +514,7 @@ impl SplitSource for KafkaSource {
         self.watch.0.used_by(cx.operator(), self.group.as_deref().unwrap_or_default());
         let mut memory = cx.reserve();
         let Reading { fetching, fetcher, ahead } = self.reading(memory.pool())?;
-        let fetching = fetching.map(|fetching| (fetching, ahead.room()));
+        let fetching = fetching.map(|fetching| (fetching, ahead.room(&self.options)));
         match &fetching {
             Some((_, room)) => room.reserve(&mut memory)?,
             None => ahead.reserve(&mut memory)?,
@@ -522,17 +532,18 @@ impl SplitSource for KafkaSource {
             Some(position) => Position { topic, ..position },
             None => {
                 let lister = self.lister()?;
-                let next = self.first_offset(&lister, split, cx.is_new())?;
+                let found = Ends { fetcher: &lister, at: split, found: OnceCell::new() };
+                let next = self.first_offset(&found, cx.is_new())?;
                 // What was added to a source that ends after it had begun is behind its end.
                 let until = match (&self.until, cx.is_new()) {
                     (Until::Now, true) => Some(next),
-                    _ => self.last_offset(&lister, split)?,
+                    _ => self.last_offset(&found)?,
                 };
                 Position { next, until, topic }
             }
         };
         match fetching {
-            Some(by) => Ok(Reader::by_us(by, fetcher, split, position, cx.waker(), memory)),
+            Some(by) => Ok(Reader::by_fetching(by, fetcher, split, position, cx.waker(), memory)),
             None => Reader::by_librdkafka(fetcher, split, position, cx.waker(), memory),
         }
     }
@@ -631,27 +642,41 @@ fn asked_of<T>(
     asked(doing, &needs, fetcher.connections(), ask).map_err(|error| error.at(place(at)))
 }
 
-/// The oldest offset of a partition, and the one behind its newest record that is committed.
-fn ends(fetcher: &Fetcher, at: &Partition) -> Result<(i64, i64)> {
-    let ask = |patience| fetcher.consumer.fetch_watermarks(&at.topic, at.number, patience);
-    let (oldest, end) = asked_of(fetcher, "ask for the ends of the partition", at, ask)?;
-    fetcher.connections().ends.set(&at.topic, at.number, end);
-    Ok((oldest, end))
+/// Where a partition begins and ends, which is asked for once when it is opened.
+struct Ends<'a> {
+    fetcher: &'a Fetcher,
+    at: &'a Partition,
+    found: OnceCell<(i64, i64)>,
+}
+
+impl Ends<'_> {
+    /// The oldest offset, and the one behind the newest record that is committed.
+    fn get(&self) -> Result<(i64, i64)> {
+        if let Some(found) = self.found.get() {
+            return Ok(*found);
+        }
+        let Self { fetcher, at, .. } = *self;
+        let ask = |patience| fetcher.consumer.fetch_watermarks(&at.topic, at.number, patience);
+        let (oldest, end) = asked_of(fetcher, "ask for the ends of the partition", at, ask)?;
+        fetcher.connections().ends.set(&at.topic, at.number, end);
+        Ok(*self.found.get_or_init(|| (oldest, end)))
+    }
 }
 
 /// The offset of the first record with a timestamp, or behind the last one.
-fn offset_at(fetcher: &Fetcher, at: &Partition, time: Timestamp) -> Result<i64> {
+fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
+    let Ends { fetcher, at, .. } = *found;
     // A millisecond that has begun is over.
     let millis =
         time.as_micros().div_euclid(1000) + i64::from(time.as_micros().rem_euclid(1000) > 0);
     if millis < 0 {
-        return Ok(ends(fetcher, at)?.0);
+        return Ok(found.get()?.0);
     }
     let times = list_of(at, Offset::Offset(millis))?;
     let ask = |patience| offset_in(&fetcher.consumer.offsets_for_times(times.clone(), patience)?);
     match asked_of(fetcher, "ask for the offset of a time", at, ask)? {
         Some(offset) => Ok(offset),
-        None => Ok(ends(fetcher, at)?.1),
+        None => Ok(found.get()?.1),
     }
 }
 

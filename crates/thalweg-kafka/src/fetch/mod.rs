@@ -1,21 +1,27 @@
 //! Fetches records by Kafka's protocol itself, in place of librdkafka, which allocates memory for each record and hands over one at a
 //! time. Here what a broker sends stays as it is until a task reads it.
 //!
-//! A thread for each broker asks for all partitions that the broker has and for which there is room, again and again, and puts what
-//! comes into their [queues](Queue). Another thread looks for the brokers of partitions that have none, or have lost theirs. Tasks
-//! decode what is in their queues; no thread waits for another one to do so.
+//! A thread for each broker asks for all partitions that the broker leads and for which there is room, again and again, and puts what
+//! comes into their [queues](Queue); while no queue has room it waits for the tasks. Tasks decode what is in their queues, and never
+//! wait.
+//!
+//! A partition is added without a leader. The thread `kafka-leaders` looks for it, and has a thread for each broker that leads any. Where a
+//! broker does not answer, or answers that another one leads the partition, it has no leader again, and is looked for after a pause.
+//! Whoever holds the lock of the [state](State) may take that of a queue, and not the other way round. The threads are not waited for
+//! when all readers are gone: they end when their request is answered.
 
 mod queue;
 #[cfg(test)]
 mod tests;
 
-use crate::client::{Fault as Failure, Fetcher, Options};
+use crate::client::{Fetcher, Options};
 use crate::protocol::answer::{Answered, Limits, Wanted};
 use crate::protocol::{Cluster, Connection, Fault, FoundTopic, Leader, Settings, TopicId};
 use crate::source::Partition;
 use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,28 +29,37 @@ use thalweg::{Error, ErrorKind, Result};
 
 /// How long a broker may wait for records, by default. A partition that is opened meanwhile waits for so long at most.
 const WAIT: Duration = Duration::from_millis(100);
-/// The same where a partition is left out of a request that will soon be wanted.
+/// The same for a request that leaves out partitions without room, as they may soon have some.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
-/// The time before a broker is asked again that had no answer: at first, and at most.
+/// The most of it: a thread cannot end before it has an answer.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// How often leaders are looked for that may have changed without a word from the broker that led before.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The bytes of an answer at most, by default: those of Kafka's own client.
+const MOST: i32 = 50 << 20;
+/// The pause before the leader of a partition is looked for again: behind the first failure, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// After this time a failure is a first one.
+/// A partition without a failure for so long begins with the first pause again.
 const FORGOTTEN: Duration = Duration::from_secs(5);
 
 /// The settings that are kept to here, beside those of connections.
-const KNOWN: [&str; 14] = [
+const KEPT: [&str; 9] = [
     "client.id",
-    "debug",
     "enable.ssl.certificate.verification",
-    "fetch.error.backoff.ms",
     "fetch.max.bytes",
     "fetch.message.max.bytes",
     "fetch.min.bytes",
-    "fetch.queue.backoff.ms",
     "fetch.wait.max.ms",
     "isolation.level",
     "max.partition.fetch.bytes",
     "queued.max.messages.kbytes",
+];
+/// Those of how librdkafka works inside, and of what it says of itself, which mean nothing here.
+const WITHOUT_MEANING: [&str; 5] = [
+    "debug",
+    "fetch.error.backoff.ms",
+    "fetch.queue.backoff.ms",
     "queued.min.messages",
     "statistics.interval.ms",
 ];
@@ -65,18 +80,22 @@ impl Plan {
         let is_of_connections = |name: &str| {
             name.starts_with("sasl.") || name.starts_with("ssl.") || name == "security.protocol"
         };
-        let mut names = options.names();
-        if let Some(name) = names.find(|name| !KNOWN.contains(name) && !is_of_connections(name)) {
-            let what = format!("`{name}` is set, which librdkafka alone knows");
+        let is_known = |name: &str| {
+            KEPT.contains(&name) || WITHOUT_MEANING.contains(&name) || is_of_connections(name)
+        };
+        if let Some(name) = options.names().find(|name| !is_known(name)) {
+            let what = format!("the setting `{name}` is supported by librdkafka alone");
             return Err(Error::new(ErrorKind::Config, what));
         }
+        // librdkafka, which is asked for all but records, has refused what is no number.
         let number = |name| options.get(name).and_then(|text| text.parse::<i32>().ok());
         let wait = number("fetch.wait.max.ms").and_then(|wait| u64::try_from(wait).ok());
+        let isolation = config.get("isolation.level").unwrap_or_default();
         let limits = Limits {
-            wait: wait.map_or(WAIT, Duration::from_millis),
+            wait: wait.map_or(WAIT, Duration::from_millis).min(LONGEST_WAIT),
             least: number("fetch.min.bytes").unwrap_or(1),
-            most: number("fetch.max.bytes").unwrap_or(50 << 20),
-            are_committed: config.get("isolation.level") != Some("read_uncommitted"),
+            most: number("fetch.max.bytes").unwrap_or(MOST),
+            are_committed: !isolation.eq_ignore_ascii_case("read_uncommitted"),
         };
         Ok(Self { settings: Settings::new(config)?, limits })
     }
@@ -89,6 +108,8 @@ struct Shared {
     settings: Arc<Settings>,
     limits: Limits,
     fetcher: Arc<Fetcher>,
+    /// Whether topics have to stay the same.
+    are_same: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -105,20 +126,24 @@ struct State {
 struct Assigned {
     topic: Arc<str>,
     number: i32,
-    /// That of the topic when it was first read, if it has to stay the same.
-    id: Option<TopicId>,
+    /// Of the topic when it was first read, if it has to stay the same.
+    expected_id: Option<TopicId>,
     /// The one that brokers have said last.
-    found_id: Option<TopicId>,
+    current_id: Option<TopicId>,
     queue: Arc<Queue>,
     /// `None` while it has to be looked for.
     leader: Option<Leader>,
-    /// Nothing is asked before, after so many failures.
+    /// Of the last leader that was found.
+    last_epoch: i32,
+    /// It is not looked for before.
     not_before: Instant,
+    /// How often a broker has failed for this partition of late.
     failures: u32,
 }
 
 impl Assigned {
-    fn put_off(&mut self) {
+    /// Forgets the leader, which is looked for again after a pause.
+    fn forget_leader(&mut self) {
         if self.not_before.elapsed() > FORGOTTEN {
             self.failures = 0;
         }
@@ -130,18 +155,19 @@ impl Assigned {
 }
 
 impl Fetching {
-    /// Errors that end the job go by the fetcher.
-    pub(crate) fn new(plan: Plan, fetcher: Arc<Fetcher>) -> Result<Self> {
+    /// Errors that end the job go by the fetcher. Topics of another id than at first are not read if they have to stay the same.
+    pub(crate) fn new(plan: Plan, fetcher: Arc<Fetcher>, are_same: bool) -> Result<Self> {
         let Plan { settings, limits } = plan;
         let shared = Arc::new(Shared {
             settings: Arc::new(settings),
             limits,
             fetcher,
+            are_same,
             state: Mutex::default(),
             changed: Condvar::new(),
         });
         let fetching = Self(Arc::clone(&shared));
-        start("kafka-leaders", move || shared.find_leaders())?;
+        shared.start("kafka-leaders", |shared| shared.find_leaders())?;
         Ok(fetching)
     }
 
@@ -150,10 +176,11 @@ impl Fetching {
         let assigned = Assigned {
             topic: partition.topic.as_str().into(),
             number: partition.number,
-            id,
-            found_id: None,
+            expected_id: id,
+            current_id: None,
             queue,
             leader: None,
+            last_epoch: -1,
             not_before: Instant::now(),
             failures: 0,
         };
@@ -169,8 +196,8 @@ impl Fetching {
     }
 
     /// There is room in a queue that was passed over.
-    pub(crate) fn go_on(&self) {
-        // Whoever looks at the queues with this lock sees the room, or waits by now.
+    pub(crate) fn has_room(&self) {
+        // A thread that looked at the queue before there was room holds this lock until it waits, and is waked then.
         drop(self.0.state());
         self.0.changed.notify_all();
     }
@@ -183,13 +210,26 @@ impl Drop for Fetching {
     }
 }
 
-fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
-    thread.map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
-    Ok(())
-}
-
 impl Shared {
+    /// Starts a thread. If it panics, the job ends.
+    fn start(
+        self: &Arc<Self>,
+        name: &str,
+        run: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> Result<()> {
+        let shared = Arc::clone(self);
+        let run = move || {
+            if catch_unwind(AssertUnwindSafe(|| run(&shared))).is_err() {
+                let what = "a thread that fetches from Kafka has panicked";
+                shared.fetcher.fail(Box::new(move || Error::new(ErrorKind::Internal, what)));
+            }
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        thread
+            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        Ok(())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -210,26 +250,30 @@ impl Shared {
         }
     }
 
-    fn fail(&self, failure: Failure) {
-        self.fetcher.fail(failure);
-    }
-
     /// Looks for the brokers of partitions, and has a thread for each.
     fn find_leaders(self: &Arc<Self>) {
         let mut cluster = Cluster::new(Arc::clone(&self.settings));
-        while let Some(names) = self.without_leader() {
+        let mut look_at = Instant::now() + LOOK_AGAIN;
+        while let Some(names) = self.to_find(look_at) {
             let found = cluster.topics(names.iter().map(|name| &**name));
+            if Instant::now() >= look_at {
+                look_at = Instant::now() + LOOK_AGAIN;
+            }
             let mut state = self.state();
-            let asked = state.partitions.iter_mut().filter(|assigned| assigned.leader.is_none());
+            let asked = state.partitions.iter_mut();
             let asked = asked.filter(|assigned| names.contains(&assigned.topic));
             match found {
-                Ok(topics) => asked.for_each(|assigned| settle(assigned, &topics)),
+                Ok(topics) => asked.for_each(|assigned| settle(assigned, &topics, self.are_same)),
                 Err(fault) => {
-                    asked.for_each(Assigned::put_off);
+                    let without = asked.filter(|assigned| assigned.leader.is_none());
+                    without.for_each(Assigned::forget_leader);
                     drop(state);
-                    self.lost(fault);
+                    self.report(fault);
                     continue;
                 }
+            }
+            if state.partitions.iter().any(|assigned| assigned.leader.is_none()) {
+                cluster.ask_another();
             }
             let leaders = state.partitions.iter().filter_map(|assigned| assigned.leader);
             let nodes: BTreeSet<_> = leaders.map(|leader| leader.node).collect();
@@ -237,16 +281,16 @@ impl Shared {
             for node in new {
                 // It was in the same answer as the leader, or in one before.
                 let Some((host, port)) = cluster.address(node).cloned() else {
-                    state.put_off(node);
+                    state.forget(node);
                     continue;
                 };
                 state.served.insert(node);
-                let shared = Arc::clone(self);
-                if let Err(error) =
-                    start(&format!("kafka-fetch-{node}"), move || shared.serve(node, &host, port))
-                {
+                let serve = move |shared: &Arc<Self>| shared.serve(node, &host, port);
+                if let Err(error) = self.start(&format!("kafka-fetch-{node}"), serve) {
                     let what = error.to_string();
-                    return self.fail(Box::new(move || Error::new(ErrorKind::Io, what.clone())));
+                    return self
+                        .fetcher
+                        .fail(Box::new(move || Error::new(ErrorKind::Io, what.clone())));
                 }
             }
             drop(state);
@@ -254,53 +298,57 @@ impl Shared {
         }
     }
 
-    /// Waits until there are partitions whose brokers are to be looked for; `None` at the end.
-    fn without_leader(&self) -> Option<BTreeSet<Arc<str>>> {
+    /// Waits until there are partitions whose leaders are to be looked for, or until it is time to look for all; returns their topics,
+    /// and `None` at the end.
+    fn to_find(&self, look_at: Instant) -> Option<BTreeSet<Arc<str>>> {
         let mut state = self.state();
         loop {
             if state.is_over {
                 return None;
             }
             let now = Instant::now();
-            let without = state.partitions.iter().filter(|assigned| assigned.leader.is_none());
-            let (due, later): (Vec<_>, Vec<_>) =
-                without.partition(|assigned| assigned.not_before <= now);
-            if !due.is_empty() {
-                return Some(due.into_iter().map(|assigned| Arc::clone(&assigned.topic)).collect());
+            let is_due = |assigned: &&Assigned| {
+                now >= look_at || (assigned.leader.is_none() && assigned.not_before <= now)
+            };
+            let due = state.partitions.iter().filter(is_due);
+            let names: BTreeSet<_> = due.map(|assigned| Arc::clone(&assigned.topic)).collect();
+            if !names.is_empty() {
+                return Some(names);
             }
-            let until = later.iter().map(|assigned| assigned.not_before).min();
+            let without = state.partitions.iter().filter(|assigned| assigned.leader.is_none());
+            let next = without.map(|assigned| assigned.not_before).min();
+            let until = if state.partitions.is_empty() { None } else { Some(look_at) };
+            let until = next.into_iter().chain(until).min();
             state = self.wait(state, until);
         }
     }
 
-    /// A broker was lost, or refuses what it is shown.
-    fn lost(&self, fault: Fault) {
+    /// Logs what ends by itself, and ends the job for what does not.
+    fn report(&self, fault: Fault) {
         let reader = self.fetcher.connections().operator();
         match fault {
-            Fault::Later(what) | Fault::Gone(what) | Fault::Forgotten(what) => {
-                log::info!("{reader}: records cannot be fetched for now: {what}");
-            }
             Fault::Final(_) | Fault::Denied => {
                 let what = format!("cannot go on with Kafka: {}", fault.what());
-                self.fail(Box::new(move || Error::new(ErrorKind::Config, what.clone())));
+                self.fetcher.fail(Box::new(move || Error::new(ErrorKind::Config, what.clone())));
             }
+            _ => log::warn!("{reader}: records cannot be fetched for now: {}", fault.what()),
         }
     }
 
     /// Fetches from a broker as long as it has partitions.
     fn serve(&self, node: i32, host: &str, port: u16) {
-        let lost = |fault| {
+        if let Err(fault) = self.fetch(node, host, port) {
             let mut state = self.state();
-            state.put_off(node);
+            state.forget(node);
             state.served.remove(&node);
             drop(state);
             self.changed.notify_all();
-            self.lost(fault);
-        };
-        let mut connection = match Connection::new(&self.settings, host, port) {
-            Ok(connection) => connection,
-            Err(fault) => return lost(fault),
-        };
+            self.report(fault);
+        }
+    }
+
+    fn fetch(&self, node: i32, host: &str, port: u16) -> std::result::Result<(), Fault> {
+        let mut connection = Connection::new(&self.settings, host, port)?;
         self.fetcher.connections().work();
         let mut turn = 0;
         while let Some(Asked { limits, wanted, queues }) = self.wanted(node, turn) {
@@ -308,24 +356,46 @@ impl Shared {
             let mut moved = Vec::new();
             let take = |at: usize, answered: Answered, buffer| match verdict(answered.code) {
                 Verdict::Answered => queues[at].put(wanted[at].from, answered, buffer),
+                Verdict::Over(Trouble::OutOfRange) => queues[at].out_of_range(wanted[at].epoch),
                 Verdict::Over(trouble) => queues[at].fail(trouble),
-                Verdict::Moved(trouble) => {
+                Verdict::FindLeader(trouble) => {
                     trouble.into_iter().for_each(|trouble| queues[at].fail(trouble));
-                    moved.push(at);
+                    moved.push((at, answered.code));
                 }
             };
-            if let Err(fault) = connection.fetch(&limits, &wanted, |at| queues[at].buffer(), take) {
-                return lost(fault);
-            }
+            let buffer = |at: usize| queues[at].buffer();
+            let throttled = connection.fetch(&limits, &wanted, buffer, take)?;
             if !moved.is_empty() {
                 let mut state = self.state();
                 let is_moved = |assigned: &&mut Assigned| {
-                    moved.iter().any(|at| Arc::ptr_eq(&queues[*at], &assigned.queue))
+                    moved.iter().any(|(at, _)| Arc::ptr_eq(&queues[*at], &assigned.queue))
                 };
-                state.partitions.iter_mut().filter(is_moved).for_each(Assigned::put_off);
+                state.partitions.iter_mut().filter(is_moved).for_each(Assigned::forget_leader);
                 drop(state);
                 self.changed.notify_all();
+                let reader = self.fetcher.connections().operator();
+                for (at, code) in moved {
+                    let Wanted { topic, number, .. } = &wanted[at];
+                    log::info!(
+                        "{reader}: {host}:{port} answers with error {code} for {topic}/{number}, whose leader is looked for again"
+                    );
+                }
             }
+            self.pause(throttled);
+        }
+        Ok(())
+    }
+
+    /// Waits for so long, or until nothing is to be fetched any more.
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut state = self.state();
+        while !time.is_zero()
+            && !state.is_over
+            && !state.partitions.is_empty()
+            && Instant::now() < until
+        {
+            state = self.wait(state, Some(until));
         }
     }
 
@@ -333,9 +403,9 @@ impl Shared {
     fn wanted(&self, node: i32, turn: usize) -> Option<Asked> {
         let mut state = self.state();
         loop {
-            let has =
-                |assigned: &&Assigned| assigned.leader.is_some_and(|leader| leader.node == node);
-            let own: Vec<_> = state.partitions.iter().filter(has).collect();
+            let led = |assigned: &Assigned| assigned.leader.filter(|leader| leader.node == node);
+            let own = state.partitions.iter();
+            let own: Vec<_> = own.filter_map(|one| Some((one, led(one)?))).collect();
             if own.is_empty() || state.is_over {
                 state.served.remove(&node);
                 return None;
@@ -344,19 +414,20 @@ impl Shared {
             let first = turn % own.len();
             let mut limits = self.limits;
             let (mut wanted, mut queues) = (Vec::new(), Vec::new());
-            for assigned in own[first..].iter().chain(&own[..first]) {
+            for (assigned, leader) in own[first..].iter().chain(&own[..first]) {
                 match assigned.queue.wanted() {
                     Wants::Nothing => {}
                     Wants::Room => limits.wait = limits.wait.min(SHORT_WAIT),
                     Wants::Records { from, epoch, is_first } => {
                         if is_first {
+                            // The reader has to know the end, and others may be about to be opened.
                             limits.wait = Duration::ZERO;
                         }
                         wanted.push(Wanted {
                             topic: Arc::clone(&assigned.topic),
-                            id: assigned.id.or(assigned.found_id),
+                            id: assigned.expected_id.or(assigned.current_id),
                             number: assigned.number,
-                            leader: assigned.leader.expect("it is here"),
+                            leader: *leader,
                             from,
                             epoch,
                             most: i32::try_from(assigned.queue.most()).unwrap_or(i32::MAX),
@@ -381,35 +452,55 @@ struct Asked {
 }
 
 impl State {
-    /// The broker does not answer.
-    fn put_off(&mut self, node: i32) {
+    /// Forgets a broker.
+    fn forget(&mut self, node: i32) {
         let of_it = self
             .partitions
             .iter_mut()
             .filter(|assigned| assigned.leader.is_some_and(|leader| leader.node == node));
-        of_it.for_each(Assigned::put_off);
+        of_it.for_each(Assigned::forget_leader);
     }
 }
 
 /// Takes what was found of a partition's broker.
-fn settle(assigned: &mut Assigned, topics: &[FoundTopic]) {
+fn settle(assigned: &mut Assigned, topics: &[FoundTopic], are_same: bool) {
     let topic = topics.iter().find(|topic| topic.name == *assigned.topic);
     let (code, leader) = match topic {
         Some(topic) if topic.code == 0 => match topic.leaders.get(&assigned.number) {
             Some(leader) => (0, Some(*leader).filter(|leader| leader.node >= 0)),
-            None => (UNKNOWN, None),
+            None => (UNKNOWN_TOPIC_OR_PARTITION, None),
         },
         Some(topic) => (topic.code, None),
-        None => (UNKNOWN, None),
+        None => (UNKNOWN_TOPIC_OR_PARTITION, None),
     };
     let id = topic.and_then(|topic| topic.id);
-    // Another topic of this name: nothing of it is read, and the job ends when that is looked for.
-    let is_another = id.zip(assigned.id).is_some_and(|(found, known)| found != known);
+    // Another topic of this name, of which nothing is read.
+    let is_another = id.zip(assigned.expected_id).is_some_and(|(found, known)| found != known);
+    let is_new = |leader: &Leader| assigned.leader.is_none_or(|now| leader.epoch > now.epoch);
     match leader {
-        Some(leader) if !is_another => (assigned.leader, assigned.found_id) = (Some(leader), id),
-        _ => assigned.put_off(),
+        // A broker that is cut off may know less than another one that was asked before.
+        Some(leader) if leader.epoch < assigned.last_epoch && id == assigned.current_id => {}
+        Some(leader) if !is_another && is_new(&leader) => {
+            if assigned.current_id.is_some() && id != assigned.current_id {
+                assigned.queue.forget_epoch();
+            }
+            (assigned.leader, assigned.current_id) = (Some(leader), id);
+            assigned.last_epoch = leader.epoch;
+            if are_same {
+                assigned.expected_id = assigned.expected_id.or(id);
+            }
+        }
+        _ => {}
     }
-    if let Verdict::Moved(Some(trouble)) | Verdict::Over(trouble) = verdict(code) {
+    if let Some((now, before)) = id.zip(assigned.expected_id)
+        && is_another
+    {
+        return assigned.queue.fail(Trouble::Another { before, now });
+    }
+    if assigned.leader.is_none() {
+        assigned.forget_leader();
+    }
+    if let Verdict::FindLeader(Some(trouble)) | Verdict::Over(trouble) = verdict(code) {
         assigned.queue.fail(trouble);
     }
 }
@@ -417,23 +508,30 @@ fn settle(assigned: &mut Assigned, topics: &[FoundTopic]) {
 /// What the code of a partition's answer means.
 enum Verdict {
     Answered,
-    /// The reader ends the job.
+    /// The reader ends the job, once it knows more.
     Over(Trouble),
-    /// Another broker may have it now.
-    Moved(Option<Trouble>),
+    /// Another broker may lead the partition by now, or this one has trouble that ends by itself, as all other codes say.
+    FindLeader(Option<Trouble>),
 }
 
-const UNKNOWN: i16 = 3;
+const OFFSET_OUT_OF_RANGE: i16 = 1;
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
+const UNKNOWN_TOPIC_ID: i16 = 100;
+/// UNKNOWN_SERVER_ERROR, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE,
+/// NETWORK_EXCEPTION, NOT_CONTROLLER, KAFKA_STORAGE_ERROR, LISTENER_NOT_FOUND, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
+/// OFFSET_NOT_AVAILABLE, THROTTLING_QUOTA_EXCEEDED, INCONSISTENT_TOPIC_ID.
+const ENDS_BY_ITSELF: [i16; 15] = [-1, 5, 6, 7, 8, 9, 13, 41, 56, 72, 74, 75, 78, 89, 103];
 
 fn verdict(code: i16) -> Verdict {
-    /// By their ids.
-    const UNKNOWN_TOPIC: i16 = 100;
     match code {
         0 => Verdict::Answered,
-        1 => Verdict::Over(Trouble::OutOfRange),
-        29 => Verdict::Over(Trouble::Denied),
-        UNKNOWN | UNKNOWN_TOPIC => Verdict::Moved(Some(Trouble::Unknown)),
-        // Most end by themselves.
-        _ => Verdict::Moved(None),
+        OFFSET_OUT_OF_RANGE => Verdict::Over(Trouble::OutOfRange),
+        TOPIC_AUTHORIZATION_FAILED => Verdict::Over(Trouble::Denied),
+        UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_TOPIC_ID => {
+            Verdict::FindLeader(Some(Trouble::Unknown))
+        }
+        code if ENDS_BY_ITSELF.contains(&code) => Verdict::FindLeader(None),
+        code => Verdict::Over(Trouble::Code(code)),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::ahead::Room;
 use crate::ends::End;
+use crate::protocol::TopicId;
 use crate::protocol::answer::Answered;
 use crate::protocol::batches::{Batches, Fetched, Wrong, extent};
 use std::collections::VecDeque;
@@ -43,9 +44,18 @@ pub(crate) enum Trouble {
     Unknown,
     /// There is no such offset.
     OutOfRange,
-    /// Other records than those that were read are before the next offset: the log goes on otherwise from here.
+    /// The log was cut off at this offset, before records that were read.
     Diverged(i64),
     Denied,
+    /// The topic was made anew under its name.
+    Another {
+        before: TopicId,
+        now: TopicId,
+    },
+    /// Brokers want the partition read from this replica.
+    Replica(i32),
+    /// The code of an error that does not end by itself.
+    Code(i16),
     /// What came makes no sense.
     Wrong(Wrong),
 }
@@ -79,7 +89,8 @@ impl Queue {
         Self { state: Mutex::new(state), room, end, wake: Box::new(wake) }
     }
 
-    /// Has batches go on with what was fetched next. Returns also whether the thread that fetches waits for the room.
+    /// Moves what was fetched next to `batches`, and takes back what was read. Returns also whether the partition was passed over for
+    /// want of the room that there is now: [`Fetching::has_room`](super::Fetching::has_room) is to be called then.
     pub(crate) fn take(&self, batches: &mut Batches) -> (Taken, bool) {
         let mut state = self.state();
         let fetched = state.fetched.pop_front();
@@ -93,30 +104,39 @@ impl Queue {
         }
         let read = batches.replace(fetched.unwrap_or_default());
         state.held -= read.length;
-        let is_usual = read.buffer.len() <= self.room.fetch.saturating_mul(2);
-        if is_usual && read.buffer.capacity() > 0 && state.spare.len() < SPARE {
-            state.spare.push(read.buffer);
-        }
+        self.keep(&mut state, read.buffer);
         let is_waited_for = state.is_passed_over && self.has_room(&state);
+        if is_waited_for {
+            // Said once.
+            state.is_passed_over = false;
+        }
         (taken, is_waited_for)
     }
 
+    /// Keeps a buffer to be used again, but for one that a large batch has made large.
+    fn keep(&self, state: &mut State, buffer: Vec<u8>) {
+        let is_usual = (1..=self.room.fetch).contains(&buffer.capacity());
+        if is_usual && state.spare.len() < SPARE {
+            state.spare.push(buffer);
+        }
+    }
+
     fn has_room(&self, state: &State) -> bool {
+        // With nothing held there is always room: a batch may be larger than all of it.
         state.held == 0 || state.held.saturating_add(self.room.fetch) <= self.room.queue
     }
 
-    /// What to ask for, if anything: an offset, and the epoch of the record before.
+    /// What to ask for now. Where there is no room, the reader says when there is.
     pub(super) fn wanted(&self) -> Wants {
         let mut state = self.state();
-        let has_room = self.has_room(&state);
-        state.is_passed_over = !has_room && !state.is_over;
-        match () {
-            () if state.is_over => Wants::Nothing,
-            () if !has_room => Wants::Room,
-            () => {
-                Wants::Records { from: state.next, epoch: state.epoch, is_first: !state.is_known }
-            }
+        if state.is_over {
+            return Wants::Nothing;
         }
+        state.is_passed_over = !self.has_room(&state);
+        if state.is_passed_over {
+            return Wants::Room;
+        }
+        Wants::Records { from: state.next, epoch: state.epoch, is_first: !state.is_known }
     }
 
     /// How many bytes to ask for at a time.
@@ -139,7 +159,14 @@ impl Queue {
             return;
         }
         if let Some(end) = answered.diverges_at {
+            if end >= from {
+                // It has the record before, of another epoch: brokers may have lost what they knew of epochs.
+                state.epoch = -1;
+                return;
+            }
             state.fail(Trouble::Diverged(end));
+        } else if let Some(replica) = answered.replica {
+            state.fail(Trouble::Replica(replica));
         } else {
             match extent(&buffer[..answered.length], from) {
                 Err(wrong) => state.fail(Trouble::Wrong(wrong)),
@@ -150,17 +177,30 @@ impl Queue {
                         let (length, aborted) = (extent.length, answered.aborted);
                         state.fetched.push_back(Fetched { buffer, length, aborted });
                     }
-                    None => {
-                        if state.spare.len() < SPARE {
-                            state.spare.push(buffer);
-                        }
-                        return;
-                    }
+                    None => return self.keep(&mut state, buffer),
                 },
             }
         }
         drop(state);
         (self.wake)();
+    }
+
+    /// There is no offset that was asked for, with this epoch.
+    pub(super) fn out_of_range(&self, epoch: i32) {
+        let mut state = self.state();
+        if epoch >= 0 {
+            // It may be the epoch that the broker does not know.
+            state.epoch = -1;
+            return;
+        }
+        state.fail(Trouble::OutOfRange);
+        drop(state);
+        (self.wake)();
+    }
+
+    /// The topic is another one, whose epochs have begun anew.
+    pub(super) fn forget_epoch(&self) {
+        self.state().epoch = -1;
     }
 
     /// There are no records, as the reader has to know.
@@ -184,7 +224,10 @@ pub(super) enum Wants {
 
 impl State {
     fn fail(&mut self, trouble: Trouble) {
-        self.is_over = trouble != Trouble::Unknown;
-        self.trouble = Some(trouble);
+        // The first one that does not end by itself stays.
+        if !self.is_over {
+            self.is_over = trouble != Trouble::Unknown;
+            self.trouble = Some(trouble);
+        }
     }
 }

@@ -1,12 +1,15 @@
-//! Queues between what fetches and what reads, without either.
+//! Queues between what fetches and what reads, without either; and what settings and codes mean.
 
 use super::queue::{Queue, Taken, Trouble, Wants};
+use super::{KEPT, Plan, Verdict, WAIT, WITHOUT_MEANING, verdict};
 use crate::ahead::Room;
+use crate::client::Options;
 use crate::ends::End;
 use crate::protocol::answer::Answered;
 use crate::protocol::batches::{Batches, Wrong};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The length of a batch without records.
 const BATCH: usize = 61;
@@ -98,8 +101,13 @@ fn answers_without_whole_batches_are_asked_for_again() {
     }
     assert_eq!(queue.wanted(), wants(5, -1, false));
     assert_eq!(waked.load(Ordering::Relaxed), 0);
+    // A log that goes on with another epoch, and has the record before: brokers may have lost what they knew of epochs.
+    put(&queue, 5, 1);
+    queue.put(6, Answered { diverges_at: Some(6), ..Answered::default() }, Vec::new());
+    assert_eq!(queue.wanted(), wants(6, -1, false));
+    read(&queue, &mut Batches::default());
     // Of another request.
-    put(&queue, 6, 1);
+    put(&queue, 7, 1);
     assert_eq!(queue.take(&mut Batches::default()), (Taken::Nothing, false));
 }
 
@@ -111,9 +119,14 @@ fn trouble_comes_behind_the_records_before_it() {
         (Trouble::Denied, true),
         (Trouble::Diverged(3), true),
         (Trouble::Wrong(Wrong::Torn), true),
+        (Trouble::Code(2), true),
+        (Trouble::Replica(4), true),
     ] {
         let (queue, waked) = queue();
         put(&queue, 5, 1);
+        // The first request with an epoch that has no answer is repeated without.
+        queue.out_of_range(3);
+        assert_eq!((queue.wanted(), waked.load(Ordering::Relaxed)), (wants(6, -1, false), 1));
         match trouble {
             Trouble::Diverged(_) => {
                 let answered = Answered { diverges_at: Some(3), ..Answered::default() };
@@ -121,8 +134,11 @@ fn trouble_comes_behind_the_records_before_it() {
             }
             Trouble::Wrong(_) => {
                 let answered = Answered { length: BATCH, ..Answered::default() };
-                queue.put(6, answered, batches(4, 1));
+                let mut torn = batches(6, 1);
+                torn[16] = 9;
+                queue.put(6, answered, torn);
             }
+            Trouble::OutOfRange => queue.out_of_range(-1),
             other => queue.fail(other),
         }
         assert_eq!(waked.load(Ordering::Relaxed), 2);
@@ -130,7 +146,57 @@ fn trouble_comes_behind_the_records_before_it() {
         assert_eq!(read(&queue, &mut batches), (6, false));
         assert_eq!(queue.take(&mut batches), (Taken::Trouble(trouble), false));
         assert_eq!(queue.take(&mut batches), (Taken::Nothing, false), "it is said once");
-        let expected = if is_over { Wants::Nothing } else { wants(6, 3, false) };
+        let expected = if is_over { Wants::Nothing } else { wants(6, -1, false) };
         assert_eq!(queue.wanted(), expected);
+        // What is final stays.
+        queue.fail(Trouble::Unknown);
+        assert_eq!(queue.wanted(), expected);
+    }
+}
+
+fn plan(set: &[(&str, &str)]) -> thalweg::Result<Plan> {
+    let mut options = Options::default();
+    set.iter().for_each(|(name, value)| options.set((*name).to_owned(), (*value).to_owned()));
+    Plan::new(&options.over("localhost:9092", &[], &[]).unwrap(), &options)
+}
+
+#[test]
+fn settings_are_kept_to_or_librdkafka_fetches() {
+    for name in KEPT.iter().chain(&WITHOUT_MEANING) {
+        plan(&[(*name, "1")]).unwrap();
+    }
+    for name in ["client.rack", "socket.keepalive.enable", "fetch.no.such", "check.crcs"] {
+        let error = plan(&[(name, "1")]).err().expect("it is not known");
+        assert!(error.message().contains(name), "{error}");
+    }
+    let kerberos = [("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "GSSAPI")];
+    let error = plan(&kerberos).err().expect("it is not known");
+    assert!(error.message().contains("by librdkafka alone"), "{error}");
+    let limits = plan(&[]).unwrap().limits;
+    assert_eq!((limits.wait, limits.least, limits.are_committed), (WAIT, 1, true));
+    let limits = [
+        ("fetch.wait.max.ms", "300000"),
+        ("fetch.min.bytes", "7"),
+        ("isolation.level", "READ_UNCOMMITTED"),
+    ];
+    let limits = plan(&limits).unwrap().limits;
+    let wait = Duration::from_secs(5);
+    assert_eq!((limits.wait, limits.least, limits.are_committed), (wait, 7, false));
+}
+
+#[test]
+fn codes_end_by_themselves_or_end_the_job() {
+    for code in [-1, 5, 6, 9, 56, 74, 75, 78, 103] {
+        assert!(matches!(verdict(code), Verdict::FindLeader(None)), "{code}");
+    }
+    for code in [3, 100] {
+        assert!(matches!(verdict(code), Verdict::FindLeader(Some(Trouble::Unknown))), "{code}");
+    }
+    assert!(matches!(verdict(0), Verdict::Answered));
+    assert!(matches!(verdict(1), Verdict::Over(Trouble::OutOfRange)));
+    assert!(matches!(verdict(29), Verdict::Over(Trouble::Denied)));
+    // CORRUPT_MESSAGE, and what no version has by now.
+    for code in [2, 1_000] {
+        assert!(matches!(verdict(code), Verdict::Over(Trouble::Code(is)) if is == code));
     }
 }

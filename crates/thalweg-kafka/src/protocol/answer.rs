@@ -44,8 +44,19 @@ pub(crate) struct Answered {
     /// The offset at which the broker's log goes on otherwise than what was read.
     pub(crate) diverges_at: Option<i64>,
     pub(crate) aborted: Vec<Aborted>,
+    /// The replica that the partition is to be read from instead, if the broker wants that: it sends no records then.
+    pub(crate) replica: Option<i32>,
     /// How many bytes of the buffer are records.
     pub(crate) length: usize,
+}
+
+/// What a broker says of a whole request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    /// Of an error, 0 if there is none.
+    pub(crate) code: i16,
+    /// How long the client is not to ask again, as it has used up its quota.
+    pub(crate) throttled: Duration,
 }
 
 /// How topics are named to a broker: by their ids, if it takes that and all are known.
@@ -112,20 +123,20 @@ impl<'a> Coming<'a> {
     }
 
     /// Decodes an answer to the request with this number. `buffer` has the memory for the records of a wanted partition, by its
-    /// index, and `take` gets it back with what was said of the partition. Returns the code of an error of the whole.
+    /// index, and `take` gets it back with what was said of the partition.
     pub(super) fn decode(
         mut self,
         api: Api,
         number: i32,
-        wanted: &[Wanted],
+        (limits, wanted): (&Limits, &[Wanted]),
         mut buffer: impl FnMut(usize) -> Vec<u8>,
         mut take: impl FnMut(usize, Answered, Vec<u8>),
-    ) -> io::Result<i16> {
+    ) -> io::Result<Whole> {
         if self.i32()? != number {
             return Err(torn());
         }
         self.tags()?;
-        let _throttled = self.i32()?;
+        let throttled = Duration::from_millis(u64::try_from(self.i32()?).unwrap_or(0));
         let (code, _session) = (self.i16()?, self.i32()?);
         let mut index = 0;
         for _ in 0..self.compact_count()? {
@@ -139,13 +150,13 @@ impl<'a> Coming<'a> {
                 let at = found.ok_or_else(torn)?;
                 index = (at + 1) % wanted.len();
                 let mut memory = buffer(at);
-                let answered = self.partition(&mut memory)?;
+                let answered = self.partition(limits, &mut memory)?;
                 take(at, answered, memory);
             }
             self.tags()?;
         }
         self.tags()?;
-        if self.left() == 0 { Ok(code) } else { Err(torn()) }
+        if self.left() == 0 { Ok(Whole { code, throttled }) } else { Err(torn()) }
     }
 
     fn topic(&mut self, api: Api) -> io::Result<Named> {
@@ -156,18 +167,19 @@ impl<'a> Coming<'a> {
         Ok(Named::Name(self.vec(length)?))
     }
 
-    fn partition(&mut self, memory: &mut Vec<u8>) -> io::Result<Answered> {
+    fn partition(&mut self, limits: &Limits, memory: &mut Vec<u8>) -> io::Result<Answered> {
         let mut answered = Answered { code: self.i16()?, ..Answered::default() };
-        // The end of those that are committed is the same as that of all where all are wanted.
         let (end, committed_end, _start) = (self.i64()?, self.i64()?, self.i64()?);
-        answered.end = if committed_end >= 0 { committed_end } else { end };
-        // None is another length than no one.
+        // Brokers that do not know the one say -1.
+        let is_known = limits.are_committed && committed_end >= 0;
+        answered.end = if is_known { committed_end } else { end };
+        // A length of 0 is no list, and one of 1 an empty one.
         for _ in 0..self.varint()?.saturating_sub(1) {
             answered.aborted.push(Aborted { producer: self.i64()?, first: self.i64()? });
             self.tags()?;
         }
         answered.aborted.sort_by_key(|aborted| aborted.first);
-        let _replica = self.i32()?;
+        answered.replica = Some(self.i32()?).filter(|replica| *replica >= 0);
         answered.length = self.varint()?.saturating_sub(1) as usize;
         if answered.length > self.left() {
             return Err(torn());

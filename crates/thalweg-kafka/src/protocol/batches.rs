@@ -46,17 +46,19 @@ pub(crate) struct Extent {
     pub(crate) last: Option<(i64, i32)>,
 }
 
-/// Looks how far whole batches reach, whose offsets grow from the one that was asked for. The last one may be cut off.
+/// Looks how far whole batches reach, whose offsets grow. The first ones may be before the offset that was asked for, and the last one may
+/// be cut off.
 pub(crate) fn extent(bytes: &[u8], from: i64) -> Result<Extent> {
     let mut extent = Extent { length: 0, last: None };
     let mut next = from;
     while let Some(head) = Head::at(&bytes[extent.length..])? {
-        if head.last < next {
+        extent.length += head.length;
+        if head.last >= next {
+            next = head.last.checked_add(1).ok_or(Wrong::Torn)?;
+            extent.last = Some((next, head.epoch));
+        } else if extent.last.is_some() {
             return Err(Wrong::Torn);
         }
-        next = head.last.checked_add(1).ok_or(Wrong::Torn)?;
-        extent.length += head.length;
-        extent.last = Some((next, head.epoch));
     }
     Ok(extent)
 }
@@ -166,6 +168,9 @@ struct Batch {
 impl Batches {
     /// Goes on with what was fetched next; returns what was read.
     pub(crate) fn replace(&mut self, fetched: Fetched) -> Fetched {
+        if fetched.length == 0 {
+            self.unpacked.shrink();
+        }
         (self.at, self.begun, self.batch) = (0, 0, Batch::default());
         self.aborted.clear();
         std::mem::replace(&mut self.fetched, fetched)
@@ -209,6 +214,8 @@ impl Batches {
             left,
             is_unpacked: false,
         };
+        // Each answer names the aborted transactions that it has records of. Those of a producer are passed over from the first one on
+        // until a control batch says that its transaction was aborted.
         while let Some(aborted) = self.fetched.aborted.get(self.begun)
             && aborted.first <= head.last
         {
@@ -216,7 +223,8 @@ impl Batches {
             self.aborted.push(aborted.producer);
         }
         if is_control {
-            if is_abort(&self.fetched.buffer[begins..self.at])? {
+            // Compaction leaves control batches without a record.
+            if left > 0 && is_abort(&self.fetched.buffer[begins..self.at])? {
                 self.aborted.retain(|aborted| *aborted != producer);
             }
             self.batch.left = 0;
@@ -256,7 +264,7 @@ impl Batches {
             return Err(Wrong::Torn);
         }
         let record = RawRecord {
-            offset: batch.first + offset,
+            offset: batch.first.checked_add(offset).ok_or(Wrong::Torn)?,
             millis: batch.appended.unwrap_or(batch.first_millis.wrapping_add(millis)),
             key: bytes_or_none(&mut rest)?,
             payload: bytes_or_none(&mut rest)?,

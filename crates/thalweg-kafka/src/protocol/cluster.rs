@@ -14,6 +14,8 @@ pub(crate) struct Cluster {
     connection: Option<Connection>,
     /// Hosts and ports of the brokers that the last answer had, by their numbers.
     brokers: BTreeMap<i32, (String, u16)>,
+    /// Which of them is asked first.
+    first: usize,
 }
 
 /// A topic as a broker knows it.
@@ -29,12 +31,17 @@ pub(crate) struct FoundTopic {
 
 impl Cluster {
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, connection: None, brokers: BTreeMap::new() }
+        Self { settings, connection: None, brokers: BTreeMap::new(), first: 0 }
     }
 
     /// Where a broker is that an answer has named.
     pub(crate) fn address(&self, node: i32) -> Option<&(String, u16)> {
         self.brokers.get(&node)
+    }
+
+    /// Asks another broker the next time: this one may know less.
+    pub(crate) fn ask_another(&mut self) {
+        (self.connection, self.first) = (None, self.first.wrapping_add(1));
     }
 
     /// What a broker knows of topics.
@@ -72,7 +79,9 @@ impl Cluster {
         let mut failed = Fault::Final("`bootstrap.servers` names no broker".to_owned());
         let named = self.settings.brokers.iter();
         let others = self.brokers.values().filter(|broker| !self.settings.brokers.contains(broker));
-        for (host, port) in named.chain(others) {
+        let all: Vec<_> = named.chain(others).collect();
+        let first = self.first.checked_rem(all.len()).unwrap_or(0);
+        for (host, port) in all[first..].iter().chain(&all[..first]) {
             let opened = Connection::new(&self.settings, host, *port);
             match opened.and_then(|mut opened| Ok((ask(&mut opened, body)?, opened))) {
                 Ok((found, opened)) => {

@@ -28,6 +28,11 @@ impl Compression {
 #[derive(Debug, Default)]
 pub(super) struct Unpacked(Vec<u8>);
 
+/// The most that a batch is decompressed to, far beyond what brokers take.
+const LONGEST: u64 = 1 << 30;
+/// The memory that is kept while nothing is read.
+const KEPT: usize = 64 << 10;
+
 /// What Java's Snappy begins with, which has blocks; clients of librdkafka write a single one without it.
 const SNAPPY_BLOCKS: &[u8] = b"\x82SNAPPY\0";
 /// Behind it are two versions.
@@ -39,15 +44,15 @@ impl Unpacked {
         let bytes = &mut self.0;
         bytes.clear();
         match compression {
-            Compression::Gzip => flate2::read::MultiGzDecoder::new(packed).read_to_end(bytes)?,
+            Compression::Gzip => read(flate2::read::MultiGzDecoder::new(packed), bytes)?,
             Compression::Snappy => match packed.starts_with(SNAPPY_BLOCKS) {
                 true => snappy_blocks(packed.get(SNAPPY_HEAD..).unwrap_or_default(), bytes)?,
                 false => snappy(packed, bytes)?,
             },
-            Compression::Lz4 => lz4_flex::frame::FrameDecoder::new(packed).read_to_end(bytes)?,
+            Compression::Lz4 => read(lz4_flex::frame::FrameDecoder::new(packed), bytes)?,
             Compression::Zstandard => {
                 let decoder = ruzstd::decoding::StreamingDecoder::new(packed);
-                decoder.map_err(io::Error::other)?.read_to_end(bytes)?
+                read(decoder.map_err(io::Error::other)?, bytes)?
             }
         };
         Ok(bytes.len())
@@ -56,6 +61,17 @@ impl Unpacked {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// Gives memory back while nothing is read.
+    pub(super) fn shrink(&mut self) {
+        self.0.clear();
+        self.0.shrink_to(KEPT);
+    }
+}
+
+fn read(from: impl io::Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    let length = from.take(LONGEST).read_to_end(bytes)?;
+    if length as u64 == LONGEST { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(length) }
 }
 
 fn snappy_blocks(mut packed: &[u8], bytes: &mut Vec<u8>) -> io::Result<usize> {
@@ -75,7 +91,7 @@ fn snappy(block: &[u8], bytes: &mut Vec<u8>) -> io::Result<usize> {
     const MOST: usize = 64;
     let length = snap::raw::decompress_len(block)?;
     // What is torn may say anything.
-    if length / MOST > block.len() {
+    if length / MOST > block.len() || length as u64 > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let begins = bytes.len();

@@ -1,6 +1,6 @@
 //! A connection to a broker: opened, encrypted and logged in as the settings say, with a limit of time for each step.
 
-use super::answer::{Answered, Coming, Limits, Wanted, api, request};
+use super::answer::{Answered, Coming, Limits, Wanted, Whole, api, request};
 use super::fault::Fault;
 use super::settings::Settings;
 use super::wire::{self, Answer, Api, Torn, Versions};
@@ -24,12 +24,12 @@ pub(crate) struct Connection {
     versions: Vec<Versions>,
 }
 
-/// A socket whose reads and writes all end at a time, however slowly bytes come.
+/// A socket whose reads and writes all end at a time, however slowly bytes come, or when none has come for a while.
 #[derive(Debug)]
 pub(super) struct Socket {
     tcp: TcpStream,
     until: Instant,
-    /// Whether each byte puts off the time, as in long answers.
+    /// Whether each byte puts off the time, as in answers with records, which may be long.
     renews: bool,
 }
 
@@ -132,23 +132,24 @@ impl Connection {
         decoded.map_err(|Torn| self.not_kafka())
     }
 
-    /// Gets records of partitions, with the functions of [`Coming::decode`].
+    /// Gets records of partitions, with the functions of [`Coming::decode`]. Returns how long the broker wants not to be asked again.
     pub(crate) fn fetch(
         &mut self,
         limits: &Limits,
         wanted: &[Wanted],
         buffer: impl FnMut(usize) -> Vec<u8>,
         take: impl FnMut(usize, Answered, Vec<u8>),
-    ) -> Result<(), Fault> {
+    ) -> Result<Duration, Fault> {
         let api = api(self.takes(wire::FETCH_BY_ID), wanted);
         self.look_for(api)?;
         self.number += 1;
         let frame = wire::request(api, self.number, &self.client, &request(api, limits, wanted));
         let answered = self.coming(&frame, limits.wait).and_then(|length| {
             let coming = Coming::new(&mut self.stream, length);
-            coming.decode(api, self.number, wanted, buffer, take)
+            coming.decode(api, self.number, (limits, wanted), buffer, take)
         });
-        Fault::check(answered.map_err(|error| self.fault(&error))?)
+        let Whole { code, throttled } = answered.map_err(|error| self.fault(&error))?;
+        Fault::check(code).map(|()| throttled)
     }
 
     /// Sends a request for records, and waits for the length of the answer.
@@ -169,7 +170,7 @@ impl Connection {
         }
         let Api { name: request, version, .. } = api;
         let what = format!(
-            "{} does not know the request {request} of version {version}: brokers of version 3.0 or later are needed",
+            "{} does not know the request {request} of version {version}: brokers of version 3.0 or later are needed (`KafkaSource::fetch_by_librdkafka` reads from older ones)",
             self.name
         );
         Err(Fault::Final(what))

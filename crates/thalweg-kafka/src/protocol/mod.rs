@@ -7,7 +7,8 @@
 //! can commit it, as long as no other producer has begun with the id since: that fences the old one, and aborts what it has left
 //! open. The coordinator of a transactional id, which is a broker, takes such requests; any broker says which one it is.
 //!
-//! Each call makes one attempt, a coordinator's on connections of its own. It blocks, for about [`PATIENCE`] at most for each connection and answer.
+//! Each call makes one attempt, a coordinator's on connections of its own. It blocks, for about [`PATIENCE`] at most for each connection and
+//! answer, but for those with records, which may be long: [`PATIENCE`] without a byte is their end.
 
 pub(crate) mod answer;
 pub(crate) mod batches;

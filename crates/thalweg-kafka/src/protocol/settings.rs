@@ -25,6 +25,10 @@ pub(super) fn refused(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Config, what)
 }
 
+/// Why a setting is refused that librdkafka takes.
+const ALONE: &str = "is supported by librdkafka alone, and not on the connections that fetch records and that `KafkaSink::open_transactions` \
+    commits on";
+
 /// What the settings of login and encryption are that are kept to, beside `security.protocol`.
 const LOGIN: [&str; 4] = ["sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"];
 const TLS: [&str; 8] = [
@@ -60,8 +64,7 @@ impl Settings {
                 || (has_tls && name.starts_with("ssl.") && !TLS.contains(&name))
         };
         if let Some(name) = config.config_map().into_keys().find(|name| is_unknown(name)) {
-            let what = "is not supported by `KafkaSink::open_transactions`, which commits transactions of an earlier run on connections of its own";
-            return Err(refused(format!("the setting `{name}` {what}")));
+            return Err(refused(format!("the setting `{name}` {ALONE}")));
         }
         let servers = config.get("bootstrap.servers");
         let servers = servers.or_else(|| config.get("metadata.broker.list")).unwrap_or_default();
@@ -112,9 +115,7 @@ fn login(config: &ClientConfig) -> Result<Login> {
             false if name.starts_with("SCRAM-") => {
                 "needs the feature `tls` of the crate thalweg-kafka"
             }
-            _ => {
-                "is not supported by `KafkaSink::open_transactions`, which commits transactions of an earlier run on connections of its own"
-            }
+            _ => ALONE,
         };
         return Err(refused(format!("`sasl.mechanism` of `{name}` {what}")));
     };

@@ -286,8 +286,13 @@ impl<'a> Answer<'a> {
             self.tags()?;
             topics.push(Topic { code, name, id, leaders });
         }
-        // Behind them, some imitations of brokers have more than the schema.
-        Ok(Metadata { brokers, topics })
+        let _operations = self.i32()?;
+        self.tags()?;
+        // librdkafka's imitation of a broker sends tags twice.
+        if self.0 == [0] {
+            self.0 = &[];
+        }
+        self.end(Metadata { brokers, topics })
     }
 
     fn bytes(&mut self, length: usize) -> Result<&'a [u8]> {

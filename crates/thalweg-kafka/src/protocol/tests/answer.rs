@@ -1,9 +1,9 @@
 //! Requests for records and their answers, written by hand from the schemas of Kafka's protocol.
 
-use crate::protocol::answer::{Answered, Coming, Limits, Wanted, api, request};
+use crate::protocol::answer::{Answered, Coming, Limits, Wanted, Whole, api, request};
 use crate::protocol::batches::Aborted;
 use crate::protocol::topics::TopicId;
-use crate::protocol::wire::{FETCH, FETCH_BY_ID, Leader};
+use crate::protocol::wire::{Api, FETCH, FETCH_BY_ID, Leader};
 use proptest::prelude::*;
 use std::io;
 use std::time::Duration;
@@ -22,6 +22,9 @@ fn wanted(topic: &str, number: i32, from: i64) -> Wanted {
     }
 }
 
+const LIMITS: Limits =
+    Limits { wait: Duration::from_millis(258), least: 1, most: 512, are_committed: true };
+
 /// Of two partitions of a topic, and one of another.
 fn all() -> [Wanted; 3] {
     [wanted("ab", 1, 7), wanted("ab", 0, 9), wanted("c", 0, 2)]
@@ -29,8 +32,6 @@ fn all() -> [Wanted; 3] {
 
 #[test]
 fn requests_are_those_of_the_schemas() {
-    let limits =
-        Limits { wait: Duration::from_millis(258), least: 1, most: 512, are_committed: true };
     let head = b"\xff\xff\xff\xff\0\0\x01\x02\0\0\0\x01\0\0\x02\0\x01\0\0\0\0\xff\xff\xff\xff";
     let rest = b"\0\0\0\x04\xff\xff\xff\xff\xff\xff\xff\xff\0\0\x03\xe8\0";
     let partition = |number: u8, from: u8| {
@@ -41,8 +42,8 @@ fn requests_are_those_of_the_schemas() {
         let c = [&[2][..], &partition(0, 2), &[0]].concat();
         [head, &[3][..], first, &ab, second, &c, b"\x01\x01\0"].concat()
     };
-    assert_eq!(request(FETCH, &limits, &all()), of(b"\x03ab", b"\x02c"));
-    assert_eq!(request(FETCH_BY_ID, &limits, &all()), of(ID, ID));
+    assert_eq!(request(FETCH, &LIMITS, &all()), of(b"\x03ab", b"\x02c"));
+    assert_eq!(request(FETCH_BY_ID, &LIMITS, &all()), of(ID, ID));
     // By their ids only where all are known.
     assert_eq!(api(true, &all()), FETCH_BY_ID);
     assert_eq!(api(false, &all()), FETCH);
@@ -51,15 +52,15 @@ fn requests_are_those_of_the_schemas() {
     assert_eq!(api(true, &unknown), FETCH);
 }
 
-/// To the request of [`all`] by names: records, an error, and a log that diverges.
+/// To the request of [`all`] by names: records, an error with another replica, and a log that diverges.
 const ANSWER: &[u8] = b"\0\0\0\x09\0\
-    \0\0\0\0\0\0\0\0\0\0\
+    \0\0\x01\x02\0\0\0\0\0\0\
     \x03\x03ab\x03\
     \0\0\0\x01\0\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\0\x1f\0\0\0\0\0\0\0\0\
     \x03\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x08\0\
     \xff\xff\xff\xff\x06hello\0\
     \0\0\0\0\0\x06\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\
-    \0\xff\xff\xff\xff\0\x01\x01\x09\0\0\0\x02\0\0\0\x05\0\
+    \0\0\0\0\x02\0\x01\x01\x09\0\0\0\x02\0\0\0\x05\0\
     \0\x02c\x02\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\x03\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\0\
     \0\xff\xff\xff\xff\x01\x01\0\x0d\0\0\0\x03\0\0\0\0\0\0\0\x01\0\
@@ -67,19 +68,31 @@ const ANSWER: &[u8] = b"\0\0\0\x09\0\
 
 type Taken = Vec<(usize, Answered, Vec<u8>)>;
 
-fn decoded(answer: &[u8]) -> io::Result<(i16, Taken)> {
-    let (mut bytes, mut taken) = (answer, Vec::new());
+fn decoded(api: Api, answer: &[u8], are_committed: bool) -> io::Result<(Whole, Taken)> {
+    let (mut bytes, mut taken) = (Trickle(answer), Vec::new());
     let coming = Coming::new(&mut bytes, answer.len());
     let take = |at, answered, buffer| taken.push((at, answered, buffer));
+    let limits = Limits { are_committed, ..LIMITS };
     // The memory was used before.
-    let code = coming.decode(FETCH, 9, &all(), |_| vec![1; 7], take)?;
-    Ok((code, taken))
+    let whole = coming.decode(api, 9, (&limits, &all()), |_| vec![1; 7], take)?;
+    Ok((whole, taken))
+}
+
+/// Bytes that come one at a time.
+struct Trickle<'a>(&'a [u8]);
+
+impl io::Read for Trickle<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let most = bytes.len().min(1);
+        self.0.read(&mut bytes[..most])
+    }
 }
 
 #[test]
 fn answers_are_decoded_as_they_come() {
-    let (code, taken) = decoded(ANSWER).unwrap();
-    assert_eq!((code, taken.len()), (0, 3));
+    let (whole, taken) = decoded(FETCH, ANSWER, true).unwrap();
+    let throttled = Duration::from_millis(258);
+    assert_eq!((whole, taken.len()), (Whole { code: 0, throttled }, 3));
     let (at, first, buffer) = &taken[0];
     assert_eq!((*at, first.code, first.end, first.diverges_at), (0, 0, 31, None));
     let aborted = |producer, first| Aborted { producer, first };
@@ -89,10 +102,21 @@ fn answers_are_decoded_as_they_come() {
     assert_eq!((*at, second.code, second.length), (1, 6, 0));
     let (at, third, _) = &taken[2];
     assert_eq!((*at, third.code, third.end, third.diverges_at), (2, 0, 3, Some(1)));
+    assert_eq!((first.replica, second.replica), (None, Some(2)));
+    // Where all records are wanted, those of open transactions are before the end.
+    assert_eq!(decoded(FETCH, ANSWER, false).unwrap().1[0].1.end, 32);
+    // By their ids.
+    let by_id = ANSWER.windows(3).position(|bytes| bytes == b"\x03ab").unwrap();
+    let by_id = [&ANSWER[..by_id], ID, &ANSWER[by_id + 3..]].concat();
+    let other = by_id.windows(2).position(|bytes| bytes == b"\x02c").unwrap();
+    let by_id = [&by_id[..other], ID, &by_id[other + 2..]].concat();
+    let places: Vec<_> =
+        decoded(FETCH_BY_ID, &by_id, true).unwrap().1.iter().map(|(at, ..)| *at).collect();
+    assert_eq!(places, [0, 1, 2], "in the order of the request");
     for length in 0..ANSWER.len() {
-        assert!(decoded(&ANSWER[..length]).is_err(), "{length}");
+        assert!(decoded(FETCH, &ANSWER[..length], true).is_err(), "{length}");
     }
-    assert!(decoded(&[ANSWER, &[0]].concat()).is_err());
+    assert!(decoded(FETCH, &[ANSWER, &[0]].concat(), true).is_err());
 }
 
 proptest! {
@@ -100,7 +124,7 @@ proptest! {
 
     /// Whatever comes is decoded or refused, and takes no more memory than it is long.
     #[test]
-    fn what_is_torn_is_refused(
+    fn changed_bytes_do_no_harm(
         changes in prop::collection::vec((0..1_000usize, any::<u8>()), 1..6),
         most in any::<bool>(),
     ) {
@@ -109,7 +133,7 @@ proptest! {
             let at = at % answer.len();
             answer[at] = if most { 0xff } else { byte };
         }
-        if let Ok((_, taken)) = decoded(&answer) {
+        if let Ok((_, taken)) = decoded(FETCH, &answer, true) {
             for (at, answered, buffer) in taken {
                 prop_assert!(at < 3 && answered.length <= answer.len() && buffer.len() <= answer.len());
             }

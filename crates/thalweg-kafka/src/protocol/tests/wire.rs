@@ -54,7 +54,7 @@ fn check<T: Debug + PartialEq>(
     for length in 0..bytes.len() {
         assert_eq!(decoded(&bytes[..length]), Err(Torn), "{} of {length} bytes", api.name);
     }
-    assert_eq!(decoded(&[&bytes[..], b"\0"].concat()), Err(Torn), "{} and more", api.name);
+    assert_eq!(decoded(&[&bytes[..], b"\x01"].concat()), Err(Torn), "{} and more", api.name);
     let other = [b"\0\0\x01\x03", &bytes[4..]].concat();
     assert_eq!(decoded(&other), Err(Torn), "{} to another request", api.name);
     // Whatever byte is another one: an answer or an error, and no panic.
