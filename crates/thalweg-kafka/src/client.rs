@@ -169,8 +169,8 @@ impl Faults {
 
 pub(crate) type Consumer = BaseConsumer<Watch>;
 
-/// The client, and the thread that attends to what does not belong to a partition.
-pub(crate) struct Fetcher {
+/// A client of librdkafka, and the thread that attends to what does not belong to a partition.
+pub(crate) struct Client {
     pub(crate) consumer: Arc<Consumer>,
     pub(crate) faults: Arc<Faults>,
     /// Of the readers, some of which may be gone.
@@ -203,26 +203,26 @@ pub(crate) enum Verdict {
 /// How long a partition may be unknown, as it is for a moment where brokers start.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
-impl Fetcher {
+impl Client {
     pub(crate) fn new(config: &ClientConfig, watch: &Watch) -> Result<Self> {
         let made = watch.client(config);
         let consumer: Consumer = made.map_err(|cause| error("make a client of Kafka", cause))?;
-        let fetcher = Self {
+        let client = Self {
             consumer: Arc::new(consumer),
             faults: Arc::default(),
             wakers: Arc::default(),
             suspects: Arc::default(),
             stops: Arc::default(),
         };
-        let (consumer, faults) = (Arc::clone(&fetcher.consumer), Arc::clone(&fetcher.faults));
-        let (suspects, stops) = (Arc::clone(&fetcher.suspects), Arc::clone(&fetcher.stops));
-        let wakers = Arc::clone(&fetcher.wakers);
+        let (consumer, faults) = (Arc::clone(&client.consumer), Arc::clone(&client.faults));
+        let (suspects, stops) = (Arc::clone(&client.suspects), Arc::clone(&client.stops));
+        let wakers = Arc::clone(&client.wakers);
         let fail = move |error: Fault| fail(&faults, &wakers, error);
         let attend = move || attend(&consumer, &fail, &suspects, &stops);
         let thread = thread::Builder::new().name("kafka-source".to_owned()).spawn(attend);
         thread
             .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
-        Ok(fetcher)
+        Ok(client)
     }
 
     /// What wakes a reader when something has gone wrong that it has to look for, as long as the reader keeps it.
@@ -246,9 +246,9 @@ impl Fetcher {
         waker: Arc<SplitWaker>,
     ) -> Result<FoundEnds> {
         let answer = Arc::<OnceLock<_>>::default();
-        let (fetcher, at, sets) = (Arc::clone(self), at.clone(), Arc::clone(&answer));
+        let (client, at, sets) = (Arc::clone(self), at.clone(), Arc::clone(&answer));
         let ask = move || {
-            let (consumer, patience) = (&fetcher.consumer, Duration::from_secs(5));
+            let (consumer, patience) = (&client.consumer, Duration::from_secs(5));
             let ends = consumer.fetch_watermarks(&at.topic, at.number, patience).ok();
             _ = sets.set(ends);
             waker.wake();
@@ -294,7 +294,7 @@ fn fail(faults: &Faults, wakers: &Mutex<Vec<Weak<SplitWaker>>>, error: Fault) {
     wakers.iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
 }
 
-impl Drop for Fetcher {
+impl Drop for Client {
     fn drop(&mut self) {
         self.stops.store(true, Ordering::Release);
     }

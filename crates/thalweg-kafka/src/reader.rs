@@ -1,10 +1,10 @@
 //! Reads one partition.
 
 use crate::ahead::Room;
-use crate::client::{Consumer, Fetcher, FoundEnds, Suspect, Verdict, error};
+use crate::client::{Client, Consumer, FoundEnds, Suspect, Verdict, error};
 use crate::connections::Watch;
 use crate::ends::End;
-use crate::fetch::{Fetching, Queue, Taken, Trouble};
+use crate::fetch::{Fetcher, Queue, Taken, Trouble};
 use crate::message::{Message, MessageRef};
 use crate::protocol::TopicId;
 use crate::protocol::batches::{Batches, Wrong};
@@ -41,7 +41,7 @@ pub struct Reader {
     /// Set while it is not known whether the partition is there.
     suspected: Option<Arc<OnceLock<Verdict>>>,
     records: Records,
-    fetcher: Arc<Fetcher>,
+    client: Arc<Client>,
     waker: Arc<SplitWaker>,
     /// What the client fetches ahead of the reader. Released behind the queue.
     _memory: Reservation,
@@ -49,20 +49,20 @@ pub struct Reader {
 
 /// What fetches.
 enum Records {
-    Direct { fetching: Arc<Fetching>, queue: Arc<Queue>, batches: Box<Batches> },
+    Direct { fetcher: Arc<Fetcher>, queue: Arc<Queue>, batches: Box<Batches> },
     Librdkafka(PartitionQueue<Watch>),
 }
 
 impl Reader {
     /// Has librdkafka fetch the partition.
     pub(crate) fn by_librdkafka(
-        fetcher: Arc<Fetcher>,
+        client: Arc<Client>,
         partition: &Partition,
         position: Position,
         waker: SplitWaker,
         memory: Reservation,
     ) -> Result<Self> {
-        let consumer: &Arc<Consumer> = &fetcher.consumer;
+        let consumer: &Arc<Consumer> = &client.consumer;
         // Before it is assigned, so that nothing goes by another queue.
         let queue = consumer.split_partition_queue(&partition.topic, partition.number);
         let mut queue = queue.ok_or_else(|| {
@@ -74,35 +74,35 @@ impl Reader {
             .incremental_assign(&list_of(partition, Offset::Offset(position.next))?)
             .map_err(|cause| error("begin to read the partition", cause).at(place(partition)))?;
         let records = Records::Librdkafka(queue);
-        Ok(Self::new(records, fetcher, partition, position, waker, memory))
+        Ok(Self::new(records, client, partition, position, waker, memory))
     }
 
     /// Has the partition fetched here, within this room.
-    pub(crate) fn by_fetching(
-        (fetching, room): (Arc<Fetching>, Room),
-        fetcher: Arc<Fetcher>,
+    pub(crate) fn by_fetcher(
+        (fetcher, room): (Arc<Fetcher>, Room),
+        client: Arc<Client>,
         partition: &Partition,
         position: Position,
         waker: SplitWaker,
         memory: Reservation,
     ) -> Self {
-        let end = fetcher.connections().ends.of(&partition.topic, partition.number);
+        let end = client.connections().ends.of(&partition.topic, partition.number);
         let wakes = waker.clone();
         let queue = Arc::new(Queue::new(position.next, room, end, move || wakes.wake()));
-        fetching.add(partition, position.topic, Arc::clone(&queue));
-        let records = Records::Direct { fetching, queue, batches: Box::default() };
-        Self::new(records, fetcher, partition, position, waker, memory)
+        fetcher.add(partition, position.topic, Arc::clone(&queue));
+        let records = Records::Direct { fetcher, queue, batches: Box::default() };
+        Self::new(records, client, partition, position, waker, memory)
     }
 
     fn new(
         records: Records,
-        fetcher: Arc<Fetcher>,
+        client: Arc<Client>,
         partition: &Partition,
         position: Position,
         waker: SplitWaker,
         memory: Reservation,
     ) -> Self {
-        let of_faults = fetcher.waked(waker);
+        let of_faults = client.waked(waker);
         let Position { next, until, topic } = position;
         Self {
             partition: partition.clone(),
@@ -110,11 +110,11 @@ impl Reader {
             until,
             topic,
             lost: None,
-            end: fetcher.connections().ends.of(&partition.topic, partition.number),
+            end: client.connections().ends.of(&partition.topic, partition.number),
             all_read_at: None,
             suspected: None,
             records,
-            fetcher,
+            client,
             waker: of_faults,
             _memory: memory,
         }
@@ -138,7 +138,7 @@ impl Reader {
             if self.is_at_end() {
                 return Ok(ReadStatus::End);
             }
-            let Records::Direct { fetching, queue, batches } = &mut self.records else {
+            let Records::Direct { fetcher, queue, batches } = &mut self.records else {
                 return Err(Error::new(ErrorKind::Internal, "another reader's records"));
             };
             match batches.open(&mut self.next) {
@@ -147,7 +147,7 @@ impl Reader {
                 Ok(false) => {
                     let (taken, is_waited_for) = queue.take(batches);
                     if is_waited_for {
-                        fetching.has_room();
+                        fetcher.has_room();
                     }
                     match taken {
                         Taken::Records => {
@@ -315,7 +315,7 @@ impl Reader {
         let Partition { topic, number } = self.partition.clone();
         let suspect =
             Suspect { topic, number, since: Instant::now(), verdict: Arc::downgrade(&verdict) };
-        let mut suspects = self.fetcher.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut suspects = self.client.suspects.lock().unwrap_or_else(PoisonError::into_inner);
         suspects.push(suspect);
         self.suspected = Some(verdict);
     }
@@ -323,7 +323,7 @@ impl Reader {
     /// Asks where the partition begins and ends, as the next record is not there.
     fn look_for_ends(&mut self) -> Result<()> {
         if self.lost.is_none() {
-            self.lost = Some(self.fetcher.ends(&self.partition, Arc::clone(&self.waker))?);
+            self.lost = Some(self.client.ends(&self.partition, Arc::clone(&self.waker))?);
         }
         Ok(())
     }
@@ -392,7 +392,7 @@ impl SplitReader for Reader {
     type Position = Position;
 
     fn read(&mut self, out: &mut impl Emit<Message>) -> Result<ReadStatus> {
-        self.fetcher.faults.check()?;
+        self.client.faults.check()?;
         match self.records {
             Records::Direct { .. } => self.read_batches(out),
             Records::Librdkafka(_) => self.read_queue(out),
@@ -415,11 +415,11 @@ impl SplitReader for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Records::Direct { fetching, queue, .. } = &self.records {
-            fetching.remove(queue);
+        if let Records::Direct { fetcher, queue, .. } = &self.records {
+            fetcher.remove(queue);
         } else if let Ok(partition) = list_of(&self.partition, Offset::Invalid) {
             // Fails only where the client is at its end anyway.
-            let _ = self.fetcher.consumer.incremental_unassign(&partition);
+            let _ = self.client.consumer.incremental_unassign(&partition);
         }
     }
 }

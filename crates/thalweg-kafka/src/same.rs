@@ -1,7 +1,7 @@
 //! Whether topics are still those that a job has begun to read. One that was deleted and made anew has the same name and another
 //! id; librdkafka reads it on at the offset in the one before, if it has as many records.
 
-use crate::client::Fetcher;
+use crate::client::Client;
 use crate::protocol::{TopicId, Topics};
 use rdkafka::config::ClientConfig;
 use std::collections::BTreeMap;
@@ -99,7 +99,7 @@ impl SameTopics {
     pub(crate) fn watch(
         self: &Arc<Self>,
         every: Duration,
-        fetcher: Weak<Fetcher>,
+        client: Weak<Client>,
     ) -> Result<mpsc::Sender<()>> {
         let (held, gone) = mpsc::channel();
         let (same, every) = (Arc::clone(self), every.min(INTERVAL));
@@ -108,8 +108,8 @@ impl SameTopics {
                 let known = same.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let names: Vec<_> = known.keys().map(String::as_str).collect();
                 let Err(another) = same.look(&names) else { continue };
-                let Some(fetcher) = fetcher.upgrade() else { return };
-                return fetcher.fail(Box::new(move || another.error()));
+                let Some(client) = client.upgrade() else { return };
+                return client.fail(Box::new(move || another.error()));
             }
         };
         let thread = thread::Builder::new().name("kafka-topics".to_owned()).spawn(watch);

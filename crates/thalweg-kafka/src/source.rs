@@ -1,9 +1,9 @@
 //! Topics as sources.
 
 use crate::ahead::Ahead;
-use crate::client::{Fetcher, Options, PATIENCE, asked, error};
+use crate::client::{Client, Options, PATIENCE, asked, error};
 use crate::connections::Watch;
-use crate::fetch::{Fetching, Plan};
+use crate::fetch::{Fetcher, Plan};
 use crate::message::Message;
 use crate::protocol::TopicId;
 use crate::reader::Reader;
@@ -107,7 +107,7 @@ pub struct KafkaSource {
     /// What the clients say of their connections.
     watch: Watch,
     /// The client that lists topics and asks for offsets, made when it is first needed.
-    lister: Mutex<Option<Arc<Fetcher>>>,
+    lister: Mutex<Option<Arc<Client>>>,
     /// What fetches, and what it may hold of each partition: made on each host when the first one is opened, since both follow from
     /// the job's memory and the number of partitions.
     reading: Mutex<Option<Reading>>,
@@ -123,9 +123,9 @@ pub struct KafkaSource {
 #[derive(Clone)]
 struct Reading {
     /// `None` if librdkafka does.
-    fetching: Option<Arc<Fetching>>,
+    fetcher: Option<Arc<Fetcher>>,
     /// The client that fetches, or is asked for all but records.
-    fetcher: Arc<Fetcher>,
+    client: Arc<Client>,
     ahead: Ahead,
 }
 
@@ -282,8 +282,8 @@ impl KafkaSource {
     }
 
     /// Makes a client.
-    fn client(&self, ahead: Option<&Ahead>) -> Result<Arc<Fetcher>> {
-        Ok(Arc::new(Fetcher::new(&self.config(ahead)?, &self.watch)?))
+    fn client(&self, ahead: Option<&Ahead>) -> Result<Arc<Client>> {
+        Ok(Arc::new(Client::new(&self.config(ahead)?, &self.watch)?))
     }
 
     /// What knows whether topics are still the same, if that is to be known.
@@ -293,9 +293,9 @@ impl KafkaSource {
         Ok(self.same.get_or_init(make).as_ref())
     }
 
-    /// The client that is asked for partitions and offsets. A request by the one that reads would wait behind those for records,
+    /// The client that is asked for partitions and offsets. Where librdkafka fetches, a request by that client would wait behind those for records,
     /// which a broker answers when there are some.
-    fn lister(&self) -> Result<Arc<Fetcher>> {
+    fn lister(&self) -> Result<Arc<Client>> {
         let mut lister = self.lister.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lister) = &*lister {
             return Ok(Arc::clone(lister));
@@ -323,14 +323,14 @@ impl KafkaSource {
             return Ok(made.clone());
         }
         let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
-        let fetching = match self.plan()? {
-            Some(plan) => Some(Arc::new(Fetching::new(plan, self.lister()?, !self.recreated)?)),
+        let fetcher = match self.plan()? {
+            Some(plan) => Some(Arc::new(Fetcher::new(plan, self.lister()?, !self.recreated)?)),
             None => None,
         };
-        let fetcher = if fetching.is_some() { self.lister()? } else { self.client(Some(&ahead))? };
-        let made = Reading { fetching, fetcher, ahead };
+        let client = if fetcher.is_some() { self.lister()? } else { self.client(Some(&ahead))? };
+        let made = Reading { fetcher, client, ahead };
         if let Some(same) = self.same()? {
-            let watching = same.watch(self.look_again, Arc::downgrade(&made.fetcher))?;
+            let watching = same.watch(self.look_again, Arc::downgrade(&made.client))?;
             *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
         }
         *reading = Some(made.clone());
@@ -393,14 +393,14 @@ impl KafkaSource {
 
     /// The offset at which a partition is first read.
     fn first_offset(&self, found: &Ends<'_>, is_new: bool) -> Result<i64> {
-        let Ends { fetcher, at, .. } = *found;
+        let Ends { client, at, .. } = *found;
         let oldest = || Ok(found.get()?.0);
         let begin = if is_new { &Begin::Earliest } else { &self.begin };
         match begin {
             Begin::Earliest => oldest(),
             Begin::Latest => Ok(found.get()?.1),
             Begin::At(time) => offset_at(found, *time),
-            Begin::Committed => match self.committed_offset(fetcher, at)? {
+            Begin::Committed => match self.committed_offset(client, at)? {
                 Some(offset) => Ok(offset),
                 None => oldest(),
             },
@@ -421,13 +421,12 @@ impl KafkaSource {
     }
 
     /// What the group has committed of a partition.
-    fn committed_offset(&self, fetcher: &Fetcher, at: &Partition) -> Result<Option<i64>> {
+    fn committed_offset(&self, client: &Client, at: &Partition) -> Result<Option<i64>> {
         let list = list_of(at, Offset::Invalid)?;
-        let ask =
-            |patience| offset_in(&fetcher.consumer.committed_offsets(list.clone(), patience)?);
+        let ask = |patience| offset_in(&client.consumer.committed_offsets(list.clone(), patience)?);
         let group = self.group.as_deref().unwrap_or("thalweg");
         let needs = Needs { group, ..Needs::topic("`Describe`", &at.topic) };
-        let asked = asked("ask for the group's offset", &needs, fetcher.connections(), ask);
+        let asked = asked("ask for the group's offset", &needs, client.connections(), ask);
         asked.map_err(|error| error.at(place(at)))
     }
 
@@ -513,15 +512,15 @@ impl SplitSource for KafkaSource {
     fn open(&self, split: &Partition, from: Option<Position>, cx: &SplitContext) -> Result<Reader> {
         self.watch.0.used_by(cx.operator(), self.group.as_deref().unwrap_or_default());
         let mut memory = cx.reserve();
-        let Reading { fetching, fetcher, ahead } = self.reading(memory.pool())?;
-        let fetching = fetching.map(|fetching| (fetching, ahead.room(&self.options)));
-        match &fetching {
+        let Reading { fetcher, client, ahead } = self.reading(memory.pool())?;
+        let fetcher = fetcher.map(|fetcher| (fetcher, ahead.room(&self.options)));
+        match &fetcher {
             Some((_, room)) => room.reserve(&mut memory)?,
             None => ahead.reserve(&mut memory)?,
         }
-        if cx.is_new() && fetching.is_none() {
+        if cx.is_new() && fetcher.is_none() {
             // Otherwise it looks for new partitions each five minutes.
-            fetcher.metadata(&self.topics)?;
+            client.metadata(&self.topics)?;
         }
         let before = from.as_ref().and_then(|from| from.topic);
         let topic = match self.same()? {
@@ -532,7 +531,7 @@ impl SplitSource for KafkaSource {
             Some(position) => Position { topic, ..position },
             None => {
                 let lister = self.lister()?;
-                let found = Ends { fetcher: &lister, at: split, found: OnceCell::new() };
+                let found = Ends { client: &lister, at: split, found: OnceCell::new() };
                 let next = self.first_offset(&found, cx.is_new())?;
                 // What was added to a source that ends after it had begun is behind its end.
                 let until = match (&self.until, cx.is_new()) {
@@ -542,9 +541,9 @@ impl SplitSource for KafkaSource {
                 Position { next, until, topic }
             }
         };
-        match fetching {
-            Some(by) => Ok(Reader::by_fetching(by, fetcher, split, position, cx.waker(), memory)),
-            None => Reader::by_librdkafka(fetcher, split, position, cx.waker(), memory),
+        match fetcher {
+            Some(by) => Ok(Reader::by_fetcher(by, client, split, position, cx.waker(), memory)),
+            None => Reader::by_librdkafka(client, split, position, cx.waker(), memory),
         }
     }
 
@@ -633,18 +632,18 @@ fn offset_in(list: &TopicPartitionList) -> KafkaResult<Option<i64>> {
 }
 
 fn asked_of<T>(
-    fetcher: &Fetcher,
+    client: &Client,
     doing: &str,
     at: &Partition,
     ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
     let needs = Needs::topic("`Describe`", &at.topic);
-    asked(doing, &needs, fetcher.connections(), ask).map_err(|error| error.at(place(at)))
+    asked(doing, &needs, client.connections(), ask).map_err(|error| error.at(place(at)))
 }
 
 /// Where a partition begins and ends, which is asked for once when it is opened.
 struct Ends<'a> {
-    fetcher: &'a Fetcher,
+    client: &'a Client,
     at: &'a Partition,
     found: OnceCell<(i64, i64)>,
 }
@@ -655,17 +654,17 @@ impl Ends<'_> {
         if let Some(found) = self.found.get() {
             return Ok(*found);
         }
-        let Self { fetcher, at, .. } = *self;
-        let ask = |patience| fetcher.consumer.fetch_watermarks(&at.topic, at.number, patience);
-        let (oldest, end) = asked_of(fetcher, "ask for the ends of the partition", at, ask)?;
-        fetcher.connections().ends.set(&at.topic, at.number, end);
+        let Self { client, at, .. } = *self;
+        let ask = |patience| client.consumer.fetch_watermarks(&at.topic, at.number, patience);
+        let (oldest, end) = asked_of(client, "ask for the ends of the partition", at, ask)?;
+        client.connections().ends.set(&at.topic, at.number, end);
         Ok(*self.found.get_or_init(|| (oldest, end)))
     }
 }
 
 /// The offset of the first record with a timestamp, or behind the last one.
 fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
-    let Ends { fetcher, at, .. } = *found;
+    let Ends { client, at, .. } = *found;
     // A millisecond that has begun is over.
     let millis =
         time.as_micros().div_euclid(1000) + i64::from(time.as_micros().rem_euclid(1000) > 0);
@@ -673,8 +672,8 @@ fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
         return Ok(found.get()?.0);
     }
     let times = list_of(at, Offset::Offset(millis))?;
-    let ask = |patience| offset_in(&fetcher.consumer.offsets_for_times(times.clone(), patience)?);
-    match asked_of(fetcher, "ask for the offset of a time", at, ask)? {
+    let ask = |patience| offset_in(&client.consumer.offsets_for_times(times.clone(), patience)?);
+    match asked_of(client, "ask for the offset of a time", at, ask)? {
         Some(offset) => Ok(offset),
         None => Ok(found.get()?.1),
     }

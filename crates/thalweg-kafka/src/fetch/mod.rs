@@ -14,7 +14,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use crate::client::{Fetcher, Options};
+use crate::client::{Client, Options};
 use crate::protocol::answer::{Answered, Limits, Wanted};
 use crate::protocol::{Cluster, Connection, Fault, FoundTopic, Leader, Settings, TopicId};
 use crate::source::Partition;
@@ -22,6 +22,7 @@ use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -102,14 +103,16 @@ impl Plan {
 }
 
 /// What fetches for the readers of a source, until the last one and the source are gone.
-pub(crate) struct Fetching(Arc<Shared>);
+pub(crate) struct Fetcher(Arc<Shared>);
 
 struct Shared {
     settings: Arc<Settings>,
     limits: Limits,
-    fetcher: Arc<Fetcher>,
+    client: Arc<Client>,
     /// Whether topics have to stay the same.
     are_same: bool,
+    /// Whether it was logged that a broker does not answer.
+    is_reported: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -154,21 +157,22 @@ impl Assigned {
     }
 }
 
-impl Fetching {
-    /// Errors that end the job go by the fetcher. Topics of another id than at first are not read if they have to stay the same.
-    pub(crate) fn new(plan: Plan, fetcher: Arc<Fetcher>, are_same: bool) -> Result<Self> {
+impl Fetcher {
+    /// Errors that end the job go by the client. Topics of another id than at first are not read if they have to stay the same.
+    pub(crate) fn new(plan: Plan, client: Arc<Client>, are_same: bool) -> Result<Self> {
         let Plan { settings, limits } = plan;
         let shared = Arc::new(Shared {
             settings: Arc::new(settings),
             limits,
-            fetcher,
+            client,
             are_same,
+            is_reported: AtomicBool::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let fetching = Self(Arc::clone(&shared));
+        let fetcher = Self(Arc::clone(&shared));
         shared.start("kafka-leaders", |shared| shared.find_leaders())?;
-        Ok(fetching)
+        Ok(fetcher)
     }
 
     /// Begins to fetch a partition.
@@ -203,7 +207,7 @@ impl Fetching {
     }
 }
 
-impl Drop for Fetching {
+impl Drop for Fetcher {
     fn drop(&mut self) {
         self.0.state().is_over = true;
         self.0.changed.notify_all();
@@ -221,7 +225,7 @@ impl Shared {
         let run = move || {
             if catch_unwind(AssertUnwindSafe(|| run(&shared))).is_err() {
                 let what = "a thread that fetches from Kafka has panicked";
-                shared.fetcher.fail(Box::new(move || Error::new(ErrorKind::Internal, what)));
+                shared.client.fail(Box::new(move || Error::new(ErrorKind::Internal, what)));
             }
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
@@ -289,7 +293,7 @@ impl Shared {
                 if let Err(error) = self.start(&format!("kafka-fetch-{node}"), serve) {
                     let what = error.to_string();
                     return self
-                        .fetcher
+                        .client
                         .fail(Box::new(move || Error::new(ErrorKind::Io, what.clone())));
                 }
             }
@@ -325,13 +329,18 @@ impl Shared {
 
     /// Logs what ends by itself, and ends the job for what does not.
     fn report(&self, fault: Fault) {
-        let reader = self.fetcher.connections().operator();
+        let reader = self.client.connections().operator();
         match fault {
             Fault::Final(_) | Fault::Denied => {
                 let what = format!("cannot go on with Kafka: {}", fault.what());
-                self.fetcher.fail(Box::new(move || Error::new(ErrorKind::Config, what.clone())));
+                self.client.fail(Box::new(move || Error::new(ErrorKind::Config, what.clone())));
             }
-            _ => log::warn!("{reader}: records cannot be fetched for now: {}", fault.what()),
+            _ => {
+                // Once until a broker has answered again.
+                let is_known = self.is_reported.swap(true, Ordering::Relaxed);
+                let level = if is_known { log::Level::Debug } else { log::Level::Warn };
+                log::log!(level, "{reader}: records cannot be fetched for now: {}", fault.what());
+            }
         }
     }
 
@@ -349,7 +358,7 @@ impl Shared {
 
     fn fetch(&self, node: i32, host: &str, port: u16) -> std::result::Result<(), Fault> {
         let mut connection = Connection::new(&self.settings, host, port)?;
-        self.fetcher.connections().work();
+        self.client.connections().work();
         let mut turn = 0;
         while let Some(Asked { limits, wanted, queues }) = self.wanted(node, turn) {
             turn += 1;
@@ -365,6 +374,7 @@ impl Shared {
             };
             let buffer = |at: usize| queues[at].buffer();
             let throttled = connection.fetch(&limits, &wanted, buffer, take)?;
+            self.is_reported.store(false, Ordering::Relaxed);
             if !moved.is_empty() {
                 let mut state = self.state();
                 let is_moved = |assigned: &&mut Assigned| {
@@ -373,7 +383,7 @@ impl Shared {
                 state.partitions.iter_mut().filter(is_moved).for_each(Assigned::forget_leader);
                 drop(state);
                 self.changed.notify_all();
-                let reader = self.fetcher.connections().operator();
+                let reader = self.client.connections().operator();
                 for (at, code) in moved {
                     let Wanted { topic, number, .. } = &wanted[at];
                     log::info!(
@@ -492,13 +502,13 @@ fn settle(assigned: &mut Assigned, topics: &[FoundTopic], are_same: bool) {
         }
         _ => {}
     }
+    if assigned.leader.is_none() {
+        assigned.forget_leader();
+    }
     if let Some((now, before)) = id.zip(assigned.expected_id)
         && is_another
     {
-        return assigned.queue.fail(Trouble::Another { before, now });
-    }
-    if assigned.leader.is_none() {
-        assigned.forget_leader();
+        assigned.queue.fail(Trouble::Another { before, now });
     }
     if let Verdict::FindLeader(Some(trouble)) | Verdict::Over(trouble) = verdict(code) {
         assigned.queue.fail(trouble);

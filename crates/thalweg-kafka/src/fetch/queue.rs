@@ -90,7 +90,7 @@ impl Queue {
     }
 
     /// Moves what was fetched next to `batches`, and takes back what was read. Returns also whether the partition was passed over for
-    /// want of the room that there is now: [`Fetching::has_room`](super::Fetching::has_room) is to be called then.
+    /// want of the room that there is now: [`Fetcher::has_room`](super::Fetcher::has_room) is to be called then.
     pub(crate) fn take(&self, batches: &mut Batches) -> (Taken, bool) {
         let mut state = self.state();
         let fetched = state.fetched.pop_front();
