@@ -1,5 +1,6 @@
 //! Answers of brokers that a writer waits for without blocking.
 
+use crate::threads::start;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -41,9 +42,7 @@ impl<T: Send + 'static> Awaited<T> {
             answer.is_there.notify_all();
             waker.wake();
         };
-        let thread = thread::Builder::new().name("transactions".to_owned()).spawn(find);
-        thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        start("transactions", find)?;
         Ok(awaited)
     }
 

@@ -1,8 +1,9 @@
 //! The client of a source: one for all partitions that a process reads.
 
 use crate::connections::{Connections, Watch, missing_feature};
+use crate::partition::Partition;
 use crate::rights::{Needs, code_of, is_denial};
-use crate::source::Partition;
+use crate::threads::start;
 use crate::topics::Topics;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -219,9 +220,7 @@ impl Client {
         let wakers = Arc::clone(&client.wakers);
         let fail = move |error: Fault| fail(&faults, &wakers, error);
         let attend = move || attend(&consumer, &fail, &suspects, &stops);
-        let thread = thread::Builder::new().name("kafka-source".to_owned()).spawn(attend);
-        thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        start("kafka-source", attend)?;
         Ok(client)
     }
 
@@ -253,9 +252,7 @@ impl Client {
             _ = sets.set(ends);
             waker.wake();
         };
-        let thread = thread::Builder::new().name("kafka-ends".to_owned()).spawn(ask);
-        thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        start("kafka-ends", ask)?;
         Ok(answer)
     }
 

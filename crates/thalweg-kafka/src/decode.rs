@@ -2,8 +2,9 @@
 
 use crate::letters::DeadLetter;
 use crate::message::{Message, MessageRef};
+use crate::partition::{Partition, Position};
 use crate::reader::Reader;
-use crate::source::{KafkaSource, Partition, Position};
+use crate::source::KafkaSource;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,7 +1,7 @@
 //! Records as they are read.
 
+use crate::partition::Partition;
 use crate::protocol::batches::{RawHeaders, RawRecord};
-use crate::source::Partition;
 use rdkafka::Message as _;
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use serde::Deserialize;

@@ -3,11 +3,11 @@
 
 use crate::client::Client;
 use crate::protocol::{TopicId, Topics};
+use crate::threads::start;
 use rdkafka::config::ClientConfig;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
-use std::thread;
 use std::time::Duration;
 use thalweg::{Error, ErrorKind, Place, Result};
 
@@ -112,9 +112,7 @@ impl SameTopics {
                 return client.fail(Box::new(move || another.error()));
             }
         };
-        let thread = thread::Builder::new().name("kafka-topics".to_owned()).spawn(watch);
-        thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        start("kafka-topics", watch)?;
         Ok(held)
     }
 }

@@ -5,10 +5,11 @@ use crate::client::{Client, Options, PATIENCE, asked, error};
 use crate::connections::Watch;
 use crate::fetch::{Fetcher, Plan};
 use crate::message::Message;
-use crate::protocol::TopicId;
+use crate::partition::{Partition, Position, list_of, place};
 use crate::reader::Reader;
 use crate::rights::Needs;
 use crate::same::SameTopics;
+use crate::threads::start;
 use crate::topics::Topics;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{CommitMode, Consumer as _};
@@ -18,37 +19,11 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
-use std::thread;
 use std::time::Duration;
 use thalweg::connector::{SplitContext, SplitSource};
 use thalweg::memory::MemoryPool;
 use thalweg::time::Timestamp;
-use thalweg::{Data, Error, ErrorKind, Place, Result};
-
-/// A partition of a topic. It is shown as `orders/3`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Data)]
-pub struct Partition {
-    pub(crate) topic: String,
-    pub(crate) number: i32,
-}
-
-impl fmt::Display for Partition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.topic, self.number)
-    }
-}
-
-/// Where a partition is read on.
-#[derive(Clone, Debug, PartialEq, Eq, Data)]
-pub struct Position {
-    /// The least offset that was not emitted.
-    pub(crate) next: i64,
-    /// The offset at which reading ends, if it does.
-    pub(crate) until: Option<i64>,
-    /// Of the topic, if brokers have said it.
-    #[data(default)]
-    pub(crate) topic: Option<TopicId>,
-}
+use thalweg::{Error, ErrorKind, Result};
 
 /// Where a source begins in the partitions that were there when the job was first started. Those that are added later are
 /// read from their beginning, and a job that goes on from a checkpoint reads on where that has each partition.
@@ -574,9 +549,7 @@ impl SplitSource for KafkaSource {
         let commit = move || {
             let _ = answered.send(lister.consumer.commit(&offsets, CommitMode::Sync));
         };
-        let thread = thread::Builder::new().name("kafka-commit".to_owned()).spawn(commit);
-        thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
+        start("kafka-commit", commit)?;
         match answer.recv_timeout(PATIENCE) {
             Ok(committed) => committed.map_err(|cause| failed("commit the group's offsets", cause)),
             Err(_) => {
@@ -606,18 +579,6 @@ impl fmt::Debug for KafkaSource {
             .field("begin", &self.begin)
             .finish_non_exhaustive()
     }
-}
-
-/// A list of one partition.
-pub(crate) fn list_of(at: &Partition, offset: Offset) -> Result<TopicPartitionList> {
-    let mut list = TopicPartitionList::with_capacity(1);
-    list.add_partition_offset(&at.topic, at.number, offset)
-        .map_err(|cause| error("name an offset", cause).at(place(at)))?;
-    Ok(list)
-}
-
-pub(crate) fn place(at: &Partition) -> Place {
-    Place::Split(at.to_string(), None)
 }
 
 /// The offset of a list's only partition, if there is one. An answer may be of an error of the partition alone.
@@ -677,12 +638,6 @@ fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
         Some(offset) => Ok(offset),
         None => Ok(found.get()?.1),
     }
-}
-
-/// Says that a partition cannot be read on.
-pub(crate) fn gone(at: &Partition, offset: i64, what: &str) -> Error {
-    let place = Place::Split(at.to_string(), Some(offset.to_string()));
-    Error::new(ErrorKind::Io, what).at(place)
 }
 
 #[cfg(test)]

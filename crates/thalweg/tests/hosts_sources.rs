@@ -93,8 +93,8 @@ fn all_hosts_read_a_part() {
         assert!(counts.contains(&all), "{of}: on one host, it reads all");
         let nothing = counts.iter().filter(|count| **count == 0).count();
         let in_part = counts.iter().filter(|count| (1..all).contains(*count)).count();
-        // Where the machine is busy, a host may come when all has been read.
-        assert!(in_part >= 8 && nothing <= in_part / 8, "{of}: {counts:?}");
+        // Where the machine is busy, a host may come when all has been read. If one host read all, there would be none in part.
+        assert!(in_part >= 8 && nothing <= in_part / 2, "{of}: {counts:?}");
     }
 }
 

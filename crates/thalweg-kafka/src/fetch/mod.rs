@@ -15,16 +15,16 @@ mod queue;
 mod tests;
 
 use crate::client::{Client, Options};
+use crate::partition::Partition;
 use crate::protocol::answer::{Answered, Limits, Wanted};
 use crate::protocol::{Cluster, Connection, Fault, FoundTopic, Leader, Settings, TopicId};
-use crate::source::Partition;
+use crate::threads::start;
 use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 use thalweg::{Error, ErrorKind, Result};
 
@@ -228,10 +228,7 @@ impl Shared {
                 shared.client.fail(Box::new(move || Error::new(ErrorKind::Internal, what)));
             }
         };
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
-        thread
-            .map_err(|cause| Error::new(ErrorKind::Io, "cannot start a thread").caused_by(cause))?;
-        Ok(())
+        start(name, run)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
