@@ -60,7 +60,7 @@ enum Until {
 /// [`until_now`](Self::until_now) and others.
 ///
 /// Records are fetched ahead. What may be held of them is reserved from the job's memory: an eighth of the budget is shared by
-/// the partitions, from 64 KiB to 18 MiB each, which `queued.max.messages.kbytes` and `fetch.message.max.bytes` follow from;
+/// the partitions, from 48 KiB to 18 MiB each, which `queued.max.messages.kbytes` and `fetch.message.max.bytes` follow from;
 /// [options](Self::option) of these names are reserved as they are. A small budget makes reading
 /// slower, and one that is too small for the number of partitions is an error. Beyond it goes what a broker sends at least, a batch as it was
 /// written, and what a compressed batch grows to while it is read. Each host has a budget of its own.

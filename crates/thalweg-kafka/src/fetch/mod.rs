@@ -383,7 +383,7 @@ impl Shared {
                 let reader = self.client.connections().operator();
                 for (at, code) in moved {
                     let Wanted { topic, number, .. } = &wanted[at];
-                    log::info!(
+                    log::warn!(
                         "{reader}: {host}:{port} answers with error {code} for {topic}/{number}, whose leader is looked for again"
                     );
                 }

@@ -154,7 +154,7 @@ impl Queue {
         self.end.set(answered.end);
         let mut state = self.state();
         state.is_known = true;
-        // The answer to another request, which a broker never gives.
+        // Two brokers may be asked for the partition at once, when its leader has just changed.
         if state.next != from {
             return;
         }

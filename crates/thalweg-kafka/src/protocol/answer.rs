@@ -185,6 +185,8 @@ impl<'a> Coming<'a> {
             return Err(torn());
         }
         if memory.len() < answered.length {
+            // Not more, so that it can be kept: see `Queue`.
+            memory.reserve_exact(answered.length - memory.len());
             memory.resize(answered.length, 0);
         }
         self.bytes.read_exact(&mut memory[..answered.length])?;
