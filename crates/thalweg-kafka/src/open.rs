@@ -13,16 +13,19 @@ use crate::awaited::{Awaited, joined};
 use crate::outgoing::Outgoing;
 use crate::protocol::{Coordinator, ProducerId, Refusal};
 use crate::rights::{Needs, code_of};
+use crate::threads::start;
 use crate::transactions::{
-    ANSWER, Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, answered, foreign, needs,
-    tried,
+    ANSWER, Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, SLICE, answered, foreign,
+    is_gone, needs, tried,
 };
-use crate::writer::{Deliveries, Room, Sent};
+use crate::writer::{DELETED, Deliveries, Room, Sent};
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{Producer as _, ThreadedProducer};
+use rdkafka::topic_partition_list::TopicPartitionList;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -670,10 +673,13 @@ impl OpenTransactions {
             let id = &producer.transactional_id;
             let needs = needs(&topic, &producer.name, id);
             tried(&doing, &needs, &clients.watch.0, || {
-                let marks = marks.as_ref().map_err(KafkaError::clone)?;
-                // The client tries again itself, and gives the transaction up when the time is over.
-                let marked = producer.client.send_offsets_to_transaction(marks, &group, PATIENCE);
-                marked.map_err(|cause| match cause {
+                let marks = marks.as_ref().map_err(KafkaError::clone)?.clone();
+                let add = || add_offsets(&producer, marks, &group, &topic);
+                let Some(added) = add().map_err(Failure::Final)? else {
+                    let what = format!("cannot {doing} to {topic}: {DELETED}");
+                    return Err(Failure::Final(Error::new(ErrorKind::Io, what)));
+                };
+                added.map_err(|cause| match cause {
                     cause if is_worth_another(&cause) => cause.into(),
                     cause if has_ended(&cause) => Failure::Final(ended(id, cause)),
                     cause => Failure::Final(clients.watch.0.error(&doing, &needs, cause)),
@@ -695,6 +701,36 @@ impl OpenTransactions {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds offsets to a transaction; `None` if its topic is not there any more.
+///
+/// The client tries that again itself for as long as it may, also without a topic, and cannot be stopped. So it has a thread of its
+/// own, which is left behind in this case.
+fn add_offsets(
+    producer: &Arc<TaskProducer>,
+    offsets: TopicPartitionList,
+    group: &Arc<ConsumerGroupMetadata>,
+    topic: &str,
+) -> Result<Option<KafkaResult<()>>> {
+    let (sender, added) = mpsc::channel();
+    let (adder, group) = (Arc::clone(producer), Arc::clone(group));
+    start("transactions", move || {
+        _ = sender.send(adder.client.send_offsets_to_transaction(&offsets, &group, PATIENCE));
+    })?;
+    loop {
+        match added.recv_timeout(SLICE) {
+            Ok(added) => return Ok(Some(added)),
+            Err(RecvTimeoutError::Timeout) if is_gone(producer.client.client(), topic) => {
+                return Ok(None);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let what = "a thread that completes a transaction has panicked";
+                return Err(Error::new(ErrorKind::Internal, what));
+            }
+        }
     }
 }
 

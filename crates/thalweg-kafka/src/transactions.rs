@@ -12,6 +12,7 @@ use crate::open::OpenTransaction;
 use crate::outgoing::Outgoing;
 use crate::rights::Needs;
 use crate::writer::DELETED;
+use rdkafka::client::{Client, ClientContext};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -31,7 +32,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// How long brokers may take to answer each time.
 pub(crate) const ANSWER: Duration = Duration::from_secs(60);
 /// How long nothing is heard of why there is none.
-const SLICE: Duration = Duration::from_secs(2);
+pub(crate) const SLICE: Duration = Duration::from_secs(2);
 
 /// What a task has written between two checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Data)]
@@ -173,7 +174,7 @@ impl Transactions {
             let failed = transactor.take();
             failed.iter().for_each(|failed| hear(&failed.producer));
             // A new one finds out what became of it.
-            if failed.is_some_and(|failed| is_gone(&failed.producer, topic)) {
+            if failed.is_some_and(|failed| is_gone(failed.producer.client(), topic)) {
                 return Err(Failure::Final(deleted(&format!("{doing} to {topic}"), records.len())));
             }
             Err(failure)
@@ -196,9 +197,9 @@ impl Transactions {
 const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// Whether brokers say for a while that there is no such topic.
-fn is_gone(producer: &BaseProducer<Watch>, topic: &str) -> bool {
+pub(crate) fn is_gone(client: &Client<impl ClientContext>, topic: &str) -> bool {
     let began = Instant::now();
-    while is_unknown(producer, topic) {
+    while is_unknown(client, topic) {
         if began.elapsed() >= UNKNOWN {
             return true;
         }
@@ -208,8 +209,8 @@ fn is_gone(producer: &BaseProducer<Watch>, topic: &str) -> bool {
 }
 
 /// Whether brokers say now that there is no such topic.
-fn is_unknown(producer: &BaseProducer<Watch>, topic: &str) -> bool {
-    let Ok(found) = producer.client().fetch_metadata(Some(topic), SLICE / 2) else { return false };
+fn is_unknown(client: &Client<impl ClientContext>, topic: &str) -> bool {
+    let Ok(found) = client.fetch_metadata(Some(topic), SLICE / 2) else { return false };
     let found = found.topics().iter().find(|found| found.name() == topic);
     let code = found.and_then(|found| found.error()).map(RDKafkaErrorCode::from);
     let unknown = [RDKafkaErrorCode::UnknownTopicOrPartition, RDKafkaErrorCode::UnknownTopic];
@@ -470,7 +471,7 @@ impl<'a> Progress<'a> {
         }
         if self.asked.elapsed() >= UNKNOWN {
             self.asked = Instant::now();
-            if is_unknown(producer, self.topic) {
+            if is_unknown(producer.client(), self.topic) {
                 return Err(cause);
             }
         }

@@ -339,6 +339,14 @@ impl Broker {
         consumer.fetch_watermarks(topic, partition, PATIENCE).expect("an answer").1
     }
 
+    /// The number of records that a partition was ever given, also in transactions that are open.
+    pub fn appended(&self, topic: &str, partition: i32) -> i64 {
+        let mut config = self.config();
+        config.set("isolation.level", "read_uncommitted");
+        let consumer: BaseConsumer = config.create().expect("a client");
+        consumer.fetch_watermarks(topic, partition, PATIENCE).expect("an answer").1
+    }
+
     /// The names of topics that begin so.
     #[allow(dead_code)]
     pub fn topics(&self, prefix: &str) -> Vec<String> {

@@ -256,26 +256,43 @@ const NUMBERS: u64 = 100_000;
 fn writes(sink: KafkaSink<u64, Encode>, folder: &Path, pause: Duration) -> JobHandle {
     let env = Environment::with_config(config(Some(folder)));
     let slowly = (0..NUMBERS).inspect(move |_| thread::sleep(pause));
-    // Clients find out within 30 s by default.
+    env.iter(slowly).write(of_short_memory(sink));
+    env.start().unwrap()
+}
+
+/// Clients find out within 30 s by default that a topic is gone.
+fn of_short_memory(sink: KafkaSink<u64, Encode>) -> KafkaSink<u64, Encode> {
     let sink = sink.option("topic.metadata.propagation.max.ms", "1000");
-    env.iter(slowly).write(sink.option("topic.metadata.refresh.interval.ms", "500"));
+    sink.option("topic.metadata.refresh.interval.ms", "500")
+}
+
+/// A job that writes a few numbers and then none, with its first checkpoint later.
+fn writes_few(sink: KafkaSink<u64, Encode>, folder: &Path) -> JobHandle {
+    let mut config = config(Some(folder));
+    config.checkpoints.as_mut().unwrap().interval = Duration::from_secs(8);
+    let env = Environment::with_config(config);
+    let slowly = (0..NUMBERS).inspect(|_| thread::sleep(Duration::from_millis(10)));
+    env.iter(slowly).filter(|n| *n < 10).write(of_short_memory(sink));
     env.start().unwrap()
 }
 
 fn deleted(broker: &mut Broker) {
-    let [least, kept, open] =
-        ["least", "kept", "open"].map(|way| broker.topic(&format!("deleted-{way}"), 2));
+    let [least, kept, open, few] =
+        ["least", "kept", "open", "few"].map(|way| broker.topic(&format!("deleted-{way}"), 2));
     let address = broker.address();
     let exactly = |topic: &str| KafkaSink::exactly_once(&address, topic, ENCODE);
-    let (first, third) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [first, third, fourth] = [0; 3].map(|_| tempfile::tempdir().unwrap());
     let (mut second, pause) = (Folders::new(), Duration::from_millis(10));
     let jobs = [
         writes(KafkaSink::at_least_once(&address, &least, ENCODE), first.path(), pause),
         writes(exactly(&kept), &second.next(), pause),
         writes(exactly(&open).open_transactions(10 * PATIENCE), third.path(), pause),
+        writes_few(exactly(&few).open_transactions(10 * PATIENCE), fourth.path()),
     ];
-    let all = [&least, &kept, &open];
-    all.iter().for_each(|topic| wait("records", || !broker.records(topic).is_empty()));
+    let all = [&least, &kept, &open, &few];
+    let visible = [&least, &kept, &open];
+    visible.iter().for_each(|topic| wait("records", || !broker.records(topic).is_empty()));
+    wait("all of a transaction", || broker.appended(&few, 0) + broker.appended(&few, 1) == 10);
     let before = broker.texts(&kept);
     all.iter().for_each(|topic| broker.delete_topic(topic));
     let errors = jobs.map(error_of);
@@ -298,6 +315,7 @@ fn deleted(broker: &mut Broker) {
         ],
     );
     names(&errors[2], &["write (", "faults.rs", "deleted-open", gone]);
+    names(&errors[3], &["write (", "faults.rs", "cannot complete transaction 1", &*few, gone]);
     // All that was not written comes, and nothing else.
     broker.topic(&kept, 2);
     writes(exactly(&kept), &second.next(), Duration::ZERO).wait().unwrap();
