@@ -1,5 +1,4 @@
-//! Builds that later steps need, made at the lowest priority while the tests of earlier ones wait: for processes, networks and
-//! clocks they do so for a third of their time.
+//! Builds that later steps need, made at the lowest priority while the tests of an earlier one wait for processes and clocks.
 //!
 //! Nothing depends on it. A step builds what it needs itself: what was built before is there, and cargo waits for another build
 //! in the same folder.
