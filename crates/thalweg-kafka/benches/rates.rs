@@ -7,13 +7,13 @@
 //! Rounds alternate. Each reads all records of a topic with four partitions, or writes as many. The broker runs on the same
 //! machine. What is shown is the ratio of throughputs in the same round: median, least and greatest.
 //!
-//! Of a job and of the plain consumer, all of the time counts, with making the client and connecting it. Of Flink, it counts from when a
-//! task has the first record until one has the last: neither the start of its virtual machine and its cluster, nor connecting, nor what has
-//! been fetched ahead by then. That is in its favour. In each round a new virtual machine reads the topic several times, and the first
-//! time, the second, and the last, when its compiler has seen most, have a line each. One more line has the whole of the first time: from
-//! the start of the virtual machine until it has printed what it has read. Flink has 1 GB of heap, objects that are used
-//! again, all else by default, and as many tasks as the job has cores. Its client checks the records' sums, as the job does, and the plain consumer
-//! does not.
+//! Beside the plain consumer, all of the time counts, with making the client and connecting it. Beside Flink, it counts from when a task has
+//! the first record: neither starting nor connecting, nor what has been fetched ahead by then. It ends with the last record of Flink, and
+//! with the end of the job. In each round a new virtual machine reads the topic several times, and the first time, the second, and the
+//! last, when its compiler has seen most, have a line each. Two more lines have all of the time of a job: beside the last of those times,
+//! and beside the whole of the first, from the start of the virtual machine until it has printed what it has read. Flink has 1 GB of heap,
+//! objects that are used again, all else by default, and as many tasks as the job has cores. Its client checks the records' sums, as the
+//! job does, and the plain consumer does not.
 
 #[path = "../tests/broker/broker.rs"]
 #[allow(dead_code)]
@@ -29,6 +29,7 @@ use std::io::{BufRead as _, BufReader};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::{Environment, Result};
@@ -71,43 +72,51 @@ fn main() {
 fn reads(broker: &Broker, from: &str, records: u64, flink: Option<&Path>) {
     for cores in 1..=2 {
         let mut over_plain = Vec::new();
-        let mut over_flink = [const { Vec::new() }; 4];
+        let mut over_flink = [const { Vec::new() }; 5];
         let contestants = if flink.is_some() { 3 } else { 2 };
         for round in 0..=ROUNDS {
             let (mut ours, mut plain, mut theirs) = (None, None, Vec::new());
             for turn in 0..contestants {
                 match ((turn + round) % contestants, flink) {
-                    (0, _) => ours = Some(timed(|| read(broker, from, cores))),
+                    (0, _) => ours = Some(read(broker, from, cores)),
                     (1, _) => plain = Some(timed(|| consume(broker, from, records))),
                     (_, jars) => {
                         theirs = on_flink(jars.expect("it takes part"), broker, from, cores)
                     }
                 }
             }
-            let ((found, ours), (theirs_found, plain)) = ours.zip(plain).expect("both had a turn");
+            let (ours, (theirs_found, plain)) = ours.zip(plain).expect("both had a turn");
+            let Reading { found, seconds, since_start } = ours;
             assert_eq!(found, theirs_found, "the answers differ");
             theirs.iter().for_each(|time| assert_eq!(found, time.found, "Flink's answer differs"));
             // The first round warms up.
             if round == 0 {
                 continue;
             }
-            over_plain.push(plain / ours);
+            over_plain.push(plain / since_start);
             if let [first, second, .., last] = &*theirs {
-                let seconds = [first.seconds, second.seconds, last.seconds, first.since_start];
-                over_flink
-                    .iter_mut()
-                    .zip(seconds)
-                    .for_each(|(all, theirs)| all.push(theirs / ours));
+                let ratios = [
+                    first.seconds / seconds,
+                    second.seconds / seconds,
+                    last.seconds / seconds,
+                    last.seconds / since_start,
+                    first.since_start / since_start,
+                ];
+                over_flink.iter_mut().zip(ratios).for_each(|(all, ratio)| all.push(ratio));
             }
         }
         let what = format!("read, {cores} core{}, over", if cores == 1 { "" } else { "s" });
         show(&format!("{what} a plain consumer"), over_plain);
         if flink.is_some() {
-            let [first, second, last, whole] = over_flink;
-            show(&format!("{what} Flink, from its first record to its last"), first);
+            let [first, second, last, started, whole] = over_flink;
+            show(&format!("{what} Flink, from the first record to the last"), first);
             show(&format!("{what} the same, the second time in one virtual machine"), second);
             show(&format!("{what} the same, time {TIMES} in one virtual machine"), last);
-            show(&format!("{what} Flink, the first time with the start of its program"), whole);
+            show(&format!("{what} the same, the job with its start"), started);
+            show(
+                &format!("{what} Flink, the first time, both with the start of its program"),
+                whole,
+            );
         }
     }
 }
@@ -173,13 +182,18 @@ fn environment(cores: usize, checkpoints: Option<PathBuf>) -> Environment {
     Environment::with_config(config)
 }
 
-/// Records and bytes, by a job.
-fn read(broker: &Broker, topic: &str, cores: usize) -> (u64, u64) {
+/// By a job.
+fn read(broker: &Broker, topic: &str, cores: usize) -> Reading {
+    let (begun, first) = (Instant::now(), Arc::new(OnceLock::new()));
+    let task_first = Arc::clone(&first);
     let run = || -> Result<_> {
         let env = environment(cores, None);
         let bytes = env
             .read(KafkaSource::new(broker.address(), topic).until_now())
-            .map(|message| (1, message.payload().map_or(0, <[u8]>::len) as u64))
+            .map(move |message| {
+                task_first.get_or_init(Instant::now);
+                (1, message.payload().map_or(0, <[u8]>::len) as u64)
+            })
             .fold_assoc(
                 (0, 0),
                 |sum: &mut (u64, u64), (records, bytes)| {
@@ -191,7 +205,13 @@ fn read(broker: &Broker, topic: &str, cores: usize) -> (u64, u64) {
         env.run()?;
         Ok(bytes.take()?[0])
     };
-    run().expect("the job ends well")
+    let found = run().expect("the job ends well");
+    let since_first = first.get().expect("there are records").elapsed();
+    Reading {
+        found,
+        seconds: since_first.as_secs_f64(),
+        since_start: begun.elapsed().as_secs_f64(),
+    }
 }
 
 /// Records and bytes, by a plain consumer.
@@ -214,17 +234,18 @@ fn consume(broker: &Broker, topic: &str, records: u64) -> (u64, u64) {
     found
 }
 
-/// One time that Flink has read the topic.
-struct FlinkReading {
+/// One time that the topic was read.
+struct Reading {
+    /// Records and bytes.
     found: (u64, u64),
-    /// From its first record to its last.
+    /// From the first record to the last.
     seconds: f64,
-    /// From the start of the program until this reading was printed.
+    /// From the start of the job, or of Flink's program until this reading was printed.
     since_start: f64,
 }
 
-/// Records and bytes, by jobs on Flink, one after the other in one virtual machine.
-fn on_flink(jars: &Path, broker: &Broker, topic: &str, cores: usize) -> Vec<FlinkReading> {
+/// By jobs on Flink, one after the other in one virtual machine.
+fn on_flink(jars: &Path, broker: &Broker, topic: &str, cores: usize) -> Vec<Reading> {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let log = folder.path().join("log");
     let mut java = apart("java");
@@ -247,7 +268,7 @@ fn on_flink(jars: &Path, broker: &Broker, topic: &str, cores: usize) -> Vec<Flin
         let [records, bytes, nanos] = *numbers.collect::<Vec<u64>>() else {
             panic!("three numbers are expected: {line}")
         };
-        FlinkReading { found: (records, bytes), seconds: nanos as f64 / 1e9, since_start }
+        Reading { found: (records, bytes), seconds: nanos as f64 / 1e9, since_start }
     };
     let readings: Vec<_> = lines.map(reading).collect();
     let status = child.wait().expect("it was started here");
