@@ -278,6 +278,22 @@ impl Objects {
         Ok(start - at)
     }
 
+    /// Fetches a file of spilled records, of so many bytes at least, beside what is staged under its name. One at a time.
+    fn fetch(&self, name: &str, bytes: u64) -> Result<PathBuf> {
+        let from = self.url.join(name);
+        let failed = |cause| Error::io(&from, "fetch spilled records of the checkpoint", cause);
+        let segments = self.segments(&self.key(name)).map_err(failed)?;
+        let whole = self.stage.named(&format!("{name}.new"))?;
+        let unstored = |cause| Error::io(&whole, "stage spilled records of the checkpoint", cause);
+        let mut file = File::create(&whole).map_err(unstored)?;
+        let fetched = self.get_segments(&segments, bytes, &mut file).map_err(failed)?;
+        if fetched < bytes {
+            let what = "a file of spilled records of the checkpoint is incomplete";
+            return Err(Error::new(ErrorKind::Input, what).at(Place::File(from)));
+        }
+        Ok(whole)
+    }
+
     /// Writes the first bytes of what segments hold, as far as they are there; returns how many there are.
     fn get_segments(
         &self,
@@ -630,18 +646,9 @@ impl Folder for Objects {
         if staged.get(name).is_some_and(|length| *length >= bytes) {
             return Ok(path);
         }
-        let from = self.url.join(name);
-        let failed = |cause| Error::io(&from, "fetch spilled records of the checkpoint", cause);
-        let segments = self.segments(&self.key(name)).map_err(failed)?;
-        let unstored = |cause| Error::io(&path, "stage spilled records of the checkpoint", cause);
         // A shorter one may be in use, which stays readable where it is.
-        let whole = self.stage.named(&format!("{name}.new"))?;
-        let mut file = File::create(&whole).map_err(unstored)?;
-        let fetched = self.get_segments(&segments, bytes, &mut file).map_err(failed)?;
-        if fetched < bytes {
-            let what = "a file of spilled records of the checkpoint is incomplete";
-            return Err(Error::new(ErrorKind::Input, what).at(Place::File(from)));
-        }
+        let whole = self.fetch(name, bytes)?;
+        let unstored = |cause| Error::io(&path, "stage spilled records of the checkpoint", cause);
         fs::rename(&whole, &path).map_err(unstored)?;
         staged.insert(name.to_owned(), bytes);
         Ok(path)
@@ -655,7 +662,7 @@ impl Folder for Objects {
         }
     }
 
-    /// What operators have on disk is fetched first.
+    /// What operators have on disk is fetched first, unless it is staged: tasks read that, by its path.
     fn open(&self, name: &str) -> io::Result<Original> {
         if !is_spilled(name) {
             let modified = self.is_there(&self.key(name))?.and_then(|(_, modified)| modified);
@@ -664,9 +671,15 @@ impl Folder for Objects {
         let Some((bytes, _)) = self.look_at(name)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let local = self.local(name, bytes).map_err(io::Error::other)?;
-        let file = File::open(local)?;
-        self.release(name);
+        let staged = lock(&self.staged);
+        let file = if staged.get(name).is_some_and(|length| *length >= bytes) {
+            File::open(self.stage.named(name).map_err(io::Error::other)?)?
+        } else {
+            let whole = self.fetch(name, bytes).map_err(io::Error::other)?;
+            let file = File::open(&whole)?;
+            fs::remove_file(&whole)?;
+            file
+        };
         Ok(Original { bytes: Box::new(file), modified: None })
     }
 

@@ -98,6 +98,33 @@ fn large_files_of_spilled_records_are_read_back() {
     assert_eq!(objects.look_at(name).unwrap(), Some((0, None)));
 }
 
+/// A copy is made while tasks read what is staged.
+#[test]
+fn what_is_staged_stays_when_it_is_copied() {
+    let (objects, _stage) = objects();
+    let records = bytes(1000);
+    let names = ["spilled-a-0.records", "spilled-b-0.records"];
+    for name in names {
+        objects.append(name, 0, &mut false, &mut &*records).unwrap();
+    }
+    let staged = objects.local(names[0], 500).unwrap();
+    let copied = |name| {
+        let mut copied = Vec::new();
+        objects.open(name).unwrap().bytes.read_to_end(&mut copied).unwrap();
+        copied
+    };
+    for name in names {
+        assert!(copied(name) == records);
+        assert!(fs::read(&staged).unwrap() == records[..500]);
+    }
+    let whole = objects.local(names[0], 1000).unwrap();
+    assert!(copied(names[0]) == records && fs::read(whole).unwrap() == records);
+    let all = fs::read_dir(staged.parent().unwrap()).unwrap();
+    let names = all.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let spilled: Vec<_> = names.filter(|name| is_spilled(name.trim_end_matches(".new"))).collect();
+    assert_eq!(spilled, ["spilled-a-0.records"]);
+}
+
 #[test]
 fn segments_may_overlap_and_what_is_behind_a_gap_does_not_count() {
     let segments = |named: &[(u64, u64)]| {
