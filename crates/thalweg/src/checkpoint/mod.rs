@@ -407,6 +407,21 @@ impl Checkpoints {
         }
         refused.map_or(Ok(taken), Err)
     }
+
+    /// Drops what the tasks of this host have saved at a barrier that is of no checkpoint.
+    pub(crate) fn drop_saved(&self, epoch: Epoch) {
+        let slots = lock(&self.slots);
+        slots.iter().for_each(|slot| drop(lock(&slot.saved).remove(&epoch)));
+    }
+
+    /// How many barriers there are at which tasks have saved what is kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        let slots = lock(&self.slots);
+        let kept =
+            slots.iter().flat_map(|slot| lock(&slot.saved).keys().copied().collect::<Vec<_>>());
+        kept.collect::<BTreeSet<_>>().len()
+    }
 }
 
 impl Checkpoints {

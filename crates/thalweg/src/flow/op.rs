@@ -243,7 +243,10 @@ impl Signals {
     /// Requests the sources of this host to send this barrier, which the first host has numbered, and to read nothing behind
     /// it if it is the last one.
     pub(crate) fn barrier_asked(&self, Epoch(epoch): Epoch, is_last: bool) {
-        self.wants_checkpoint.store(false, Ordering::Release);
+        // The host that has numbered it may have been asked for another one since.
+        if epoch > self.epoch().0 {
+            self.wants_checkpoint.store(false, Ordering::Release);
+        }
         if is_last {
             self.last_barrier.store(epoch, Ordering::Release);
         }
@@ -494,6 +497,23 @@ mod tests {
         signals.finish();
         assert_eq!(signals.take_failure().unwrap().kind(), ErrorKind::Panic);
         assert!(lock(&seen).is_empty());
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_wanted_behind_a_barrier_stays_wanted_when_the_barrier_comes() {
+        let first = Signals::default();
+        first.want_checkpoint_here();
+        let barrier = first.number_barrier(false);
+        assert!(!first.wants_checkpoint());
+        // Another host has heard of the barrier first, and one of its operators wants the next checkpoint.
+        first.want_checkpoint_here();
+        first.barrier_asked(barrier, false);
+        assert!(first.wants_checkpoint());
+        let other = Signals::default();
+        other.want_checkpoint();
+        other.barrier_asked(barrier, false);
+        assert!(!other.wants_checkpoint());
+        assert_eq!(other.epoch(), barrier);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::metrics::show;
 use crate::net::{HostId, Hosts};
 use crate::runtime::{SaveOrder, ToSave};
 use crate::sync::{Mutex, join_all, lock, spawn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
@@ -354,23 +354,20 @@ impl Checkpointing {
 
     /// On another host than the first: writes the parts that it asks for, until the job is over.
     fn save_parts(&self, job: &RunningJob) {
-        // Of the checkpoints that may still come to count.
-        let mut commits = BTreeMap::new();
+        // Of the checkpoint that may still come to count: those before it do not, and what they would have committed is in its own.
+        let mut commits = None;
         while let Some(order) = job.wait_to_save() {
             let ToSave { epoch, superseded } = match order {
                 SaveOrder::Save(barrier) => barrier,
                 SaveOrder::Counts(epoch) => {
-                    // Those before it do not count, and what they would have committed is in its own.
-                    let later = commits.split_off(&epoch.next());
-                    let due = std::mem::replace(&mut commits, later).remove(&epoch);
-                    commit(job, due.unwrap_or_default());
+                    let due = commits.take_if(|(of, _)| *of == epoch);
+                    commit(job, due.map(|(_, commits)| commits).unwrap_or_default());
                     continue;
                 }
             };
             let mut taken = job.taken(epoch, superseded);
-            if let Ok(Some(taken)) = &mut taken {
-                commits.insert(epoch, std::mem::take(&mut taken.commits));
-            }
+            let saved = taken.as_mut().ok().and_then(Option::as_mut);
+            commits = saved.map(|taken| (epoch, std::mem::take(&mut taken.commits)));
             let part = taken
                 .and_then(|taken| taken.map(|taken| self.writer.write_part(taken)).transpose());
             if job.is_over() {

@@ -247,7 +247,7 @@ impl JobHandle {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn barrier(&self) -> Result<()> {
-        self.running.barrier().map(drop)
+        self.running.barrier_alone()
     }
 
     /// Sends a barrier through the job, and returns what the tasks of this host have saved; `None` if the job has failed, is
@@ -399,6 +399,7 @@ impl JobControl {
 #[cfg(test)]
 mod tests {
     use crate::check::{every, every_on_one_host};
+    use crate::config::{CheckpointConfig, Config};
     use crate::flow::{Epoch, Event, Pipe, Push};
     use crate::plan::{Origin, TaskContext};
     use crate::sync::{Mutex, lock};
@@ -406,6 +407,23 @@ mod tests {
     use crate::{Chain, Environment, Stream};
     use std::collections::BTreeMap;
     use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_barrier_of_the_program_leaves_nothing_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut checkpoints = CheckpointConfig::new(folder.path());
+        checkpoints.interval = Duration::from_secs(3600);
+        let config = Config { checkpoints: Some(checkpoints), ..Config::default() };
+        let env = Environment::with_config(config);
+        let numbers = env.generate(1e5, Some).group_by(|n| n % 100);
+        numbers.stateful_map(0, |_, seen, _| *seen += 1).unkey().for_each(drop);
+        let job = env.start().unwrap();
+        (0..5).for_each(|_| job.barrier().unwrap());
+        assert_eq!(job.running.launched.checkpoints.as_ref().unwrap().kept(), 0);
+        job.cancel();
+        job.wait().unwrap_err();
+    }
 
     /// The records that each task of one operator had seen when a barrier came, and at its end.
     type Cuts = Arc<Mutex<BTreeMap<usize, Vec<(Epoch, u64)>>>>;

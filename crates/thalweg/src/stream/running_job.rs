@@ -60,6 +60,15 @@ impl RunningJob {
         self.barrier_watched(false, Duration::MAX, |_| Duration::MAX)
     }
 
+    /// As [`barrier`](Self::barrier), of which no checkpoint is taken.
+    pub(super) fn barrier_alone(&self) -> Result<()> {
+        if let (Some(epoch), Some(checkpoints)) = (self.barrier()?, &self.launched.checkpoints) {
+            // It would pile up until the next checkpoint.
+            checkpoints.drop_saved(epoch);
+        }
+        Ok(())
+    }
+
     /// As [`barrier`](Self::barrier), and sources read nothing behind the last one; calls `late` when the barrier has not passed after `patience`, with the operators of this
     /// host at which it waits, and again after as long as that returns.
     pub(super) fn barrier_watched(
