@@ -165,7 +165,8 @@ impl KafkaSource {
 
     /// Ends behind the records that are there when the job is first started, in each partition. A job that goes on from a
     /// checkpoint ends at the same place, and reads no partition that was added since. As long as it has no checkpoint, each
-    /// start is the first one.
+    /// start is the first one. A checkpoint of a source without an end is refused, and with one by a source without.
+    /// Records behind a transaction that is open then are not there yet, also if they are committed.
     #[must_use]
     pub fn until_now(mut self) -> Self {
         self.until = Until::Now;
@@ -395,6 +396,22 @@ impl KafkaSource {
         }
     }
 
+    /// Refuses a checkpoint of a job that ends where this one does not, or the reverse: where partitions end is saved in it.
+    fn check_end(&self, saved: Option<i64>, at: &Partition) -> Result<()> {
+        let what = match (saved, &self.until) {
+            (None, Until::Never) | (Some(_), Until::At(_) | Until::Now | Until::Offsets(_)) => {
+                return Ok(());
+            }
+            (None, _) => "the checkpoint is of a job that reads the topics without an end",
+            (Some(_), Until::Never) => {
+                "the checkpoint is of a job that ends, where this one does not"
+            }
+        };
+        let advice =
+            "go on with the source as it was, or begin with another directory of checkpoints";
+        Err(Error::new(ErrorKind::Config, format!("{what}: {advice}")).at(place(at)))
+    }
+
     /// What the group has committed of a partition.
     fn committed_offset(&self, client: &Client, at: &Partition) -> Result<Option<i64>> {
         let list = list_of(at, Offset::Invalid)?;
@@ -503,7 +520,10 @@ impl SplitSource for KafkaSource {
             None => None,
         };
         let position = match from {
-            Some(position) => Position { topic, ..position },
+            Some(position) => {
+                self.check_end(position.until, split)?;
+                Position { topic, ..position }
+            }
             None => {
                 let lister = self.lister()?;
                 let found = Ends { client: &lister, at: split, found: OnceCell::new() };
@@ -643,6 +663,21 @@ fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_checkpoint_of_a_source_with_another_end_is_refused() {
+        let source = || KafkaSource::new("127.0.0.1:1", "orders");
+        let at = Partition { topic: "orders".to_owned(), number: 3 };
+        source().check_end(None, &at).unwrap();
+        source().until_now().check_end(Some(7), &at).unwrap();
+        let without = source().check_end(Some(7), &at).unwrap_err();
+        let with = source().until(Timestamp::from_micros(1)).check_end(None, &at).unwrap_err();
+        for (error, what) in [(without, "of a job that ends"), (with, "without an end")] {
+            assert_eq!(error.kind(), ErrorKind::Config);
+            let text = error.to_string();
+            assert!(text.contains("orders/3") && text.contains(what), "{text}");
+        }
+    }
 
     /// No broker listens there, which the client hears while it waits.
     #[test]

@@ -295,6 +295,7 @@ pub(crate) fn tried<T>(
     mut attempt: impl FnMut() -> Attempt<T>,
 ) -> Result<T> {
     let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
+    let mut was_tried = false;
     loop {
         let failure = match attempt() {
             Ok(done) => {
@@ -303,7 +304,9 @@ pub(crate) fn tried<T>(
             }
             Err(failure) => failure,
         };
-        let is_over = began.elapsed() >= PATIENCE;
+        // One that was slow, until brokers have given it up, may have taken longer than that.
+        let is_over = was_tried && began.elapsed() >= PATIENCE;
+        was_tried = true;
         match failure {
             Failure::Final(error) => return Err(error),
             Failure::Kafka(cause) if is_over || connections.are_hopeless(needs, &cause) => {

@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("a_topic_made_anew_is_not_read_on_from_a_checkpoint", anew_between_runs),
     ("records_that_expire_before_they_are_read_are_an_error", expired_while_it_runs),
     ("records_that_expire_between_two_runs_are_an_error", expired_between_runs),
+    ("a_checkpoint_of_a_source_without_an_end_is_not_gone_on_from_with_one", other_end),
     ("a_transaction_whose_time_is_over_is_written_again", out_of_time),
     ("warnings_name_the_operator_and_the_topic", warned),
 ];
@@ -323,6 +324,21 @@ fn deleted(broker: &mut Broker) {
     let first: u64 = after[0].parse().unwrap();
     assert!(first >= before.len() as u64, "{first} was written before");
     assert!(after == texts(first..NUMBERS), "{} of {}", after.len(), NUMBERS - first);
+}
+
+fn other_end(broker: &mut Broker) {
+    let topic = broker.topic("other-end", 1);
+    append_each(broker, &topic, 0..3);
+    let mut folders = Folders::new();
+    suspended(source(broker, &topic), &folders.next(), 3);
+    let until_now = source(broker, &topic).until_now();
+    let job = started(until_now, Some(&folders.next()), &Arc::default()).unwrap();
+    let error = error_of(job);
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    names(error, &["read (", "faults.rs", "other-end/0", "reads the topics without an end"]);
+    // Nothing is lost by that.
+    append_each(broker, &topic, 3..5);
+    suspended(source(broker, &topic), &folders.next(), 2);
 }
 
 fn out_of_time(broker: &mut Broker) {
