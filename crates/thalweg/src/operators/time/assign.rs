@@ -22,8 +22,8 @@ impl<C: Chain> Stream<C> {
     ///
     /// The closure returns the timestamp of a record. [`Watermarks`] defines how disordered timestamps may be
     /// within a partition of the source. Each partition has a watermark of its own; where partitions and streams
-    /// meet, the least of their watermarks counts. A file is a partition, and so is each task of any other
-    /// source. Therefore assign timestamps close to the source, before records are shuffled: after a shuffle,
+    /// meet, the least of their watermarks counts. A file is a partition, and so is each split of a connector and
+    /// each task of any other source. Therefore assign timestamps close to the source, before records are shuffled: after a shuffle,
     /// the records of a task are a mixture of several orders.
     ///
     /// Files may follow one another in time, as rotated logs do, or cover the same span: if each file is in
