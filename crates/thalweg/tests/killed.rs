@@ -484,6 +484,7 @@ fn kill_at_any_moment((first, more): (u64, u64), hosts: impl Fn(usize) -> usize)
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write_input(folder);
+        let more = more * objects::slowness();
         for run in 0.. {
             // Most are killed before they have come far, and many when they have nearly ended.
             // Later each time, so that it ends on a busy machine too.
