@@ -165,8 +165,8 @@ impl KafkaSource {
 
     /// Ends behind the records that are there when the job is first started, in each partition. A job that goes on from a
     /// checkpoint ends at the same place, and reads no partition that was added since. As long as it has no checkpoint, each
-    /// start is the first one. A checkpoint of a source without an end is refused, and with one by a source without.
-    /// Records behind a transaction that is open then are not there yet, also if they are committed.
+    /// start is the first one. A checkpoint of a source without an end is refused, and one of a source with an
+    /// end by a source without. Records behind a transaction that is open then are not there yet, also if they are committed.
     #[must_use]
     pub fn until_now(mut self) -> Self {
         self.until = Until::Now;

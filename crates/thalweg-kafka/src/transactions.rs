@@ -304,7 +304,7 @@ pub(crate) fn tried<T>(
             }
             Err(failure) => failure,
         };
-        // One that was slow, until brokers have given it up, may have taken longer than that.
+        // The first attempt may have taken longer than that, until brokers gave it up.
         let is_over = was_tried && began.elapsed() >= PATIENCE;
         was_tried = true;
         match failure {

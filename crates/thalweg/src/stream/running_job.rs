@@ -63,7 +63,7 @@ impl RunningJob {
     /// As [`barrier`](Self::barrier), of which no checkpoint is taken.
     pub(super) fn barrier_alone(&self) -> Result<()> {
         if let (Some(epoch), Some(checkpoints)) = (self.barrier()?, &self.launched.checkpoints) {
-            // It would pile up until the next checkpoint.
+            // It would pile up until the next checkpoint, as it does on the other hosts.
             checkpoints.drop_saved(epoch);
         }
         Ok(())
