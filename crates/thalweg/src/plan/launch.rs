@@ -321,6 +321,8 @@ pub(crate) fn launch(
     };
     let Made { plan, tasks, stage_of, stages_on_hosts, operators, blocks } = made;
     job.set_tasks(tasks.len());
+    // Before the first task runs: a sink would not wait for the checkpoint that it needs.
+    job.may_wait_for_checkpoints(runtime.config.checkpoints.is_some());
     let started = runtime.clock.now();
     let cells: Vec<_> = tasks
         .into_iter()

@@ -188,7 +188,6 @@ impl Checkpointing {
         }
         // Before the program can request any.
         job.savepoints.open();
-        job.launched().job.may_wait_for_checkpoints(true);
         let job = Arc::clone(job);
         let thread = spawn("thalweg-checkpoint".to_owned(), move || {
             let taken = catch(|| match self.writer.host {
