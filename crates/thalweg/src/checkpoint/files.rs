@@ -14,7 +14,8 @@ use super::folder::{Folder, unique};
 use crate::data::{Data, DecodeError, Portable, Wire, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{HashRange, SpillDir, SpillFile, SpillPrefix, SpillShare};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +32,16 @@ pub(super) struct SavedFiles {
     /// What makes the names of this run on this host unlike those of others.
     run: String,
     named: AtomicU64,
+    /// The names to which no checkpoint may refer yet. Each is shared with all that may still give it to one.
+    unsaved: Mutex<Vec<Arc<str>>>,
+}
+
+/// A file to which a state refers that is being saved.
+pub(super) struct Spilled {
+    pub(super) entry: FileEntry,
+    /// What is to be copied, until that is done.
+    pub(super) prefix: Option<SpillPrefix>,
+    _name: Arc<str>,
 }
 
 /// A file to which a state of one task refers.
@@ -63,12 +74,34 @@ impl SavedFiles {
         // So many letters that no other run has the same.
         // One that is not unique is not created, where another one is there.
         let run = unique("", 12).unwrap_or_default();
-        Self { folder: Arc::clone(folder), run, named: AtomicU64::new(0) }
+        let (folder, named) = (Arc::clone(folder), AtomicU64::new(0));
+        Self { folder, run, named, unsaved: Mutex::default() }
     }
 
-    fn new_name(&self) -> String {
+    fn new_name(&self) -> Arc<str> {
         let number = self.named.fetch_add(1, Ordering::Relaxed);
-        format!("{SPILLED}{}-{number}{SUFFIX}", self.run)
+        let name: Arc<str> = format!("{SPILLED}{}-{number}{SUFFIX}", self.run).into();
+        lock(&self.unsaved).push(Arc::clone(&name));
+        name
+    }
+
+    /// After a checkpoint was written, or could not be: removes copies to which no checkpoint refers, nor will, since the operator
+    /// has that file no more. `is_saved` says whether one may refer to a name, which is then the store's to remove.
+    pub(super) fn remove_unsaved(&self, is_saved: impl Fn(&str) -> bool) {
+        let mut unsaved = std::mem::take(&mut *lock(&self.unsaved));
+        unsaved.retain(|name| !is_saved(name));
+        let is_unneeded = |name: &mut Arc<str>| Arc::strong_count(name) == 1;
+        let mut unneeded: Vec<_> = unsaved.extract_if(.., is_unneeded).collect();
+        while let Some(name) = unneeded.pop() {
+            let removed = self.folder.remove(&name);
+            // It is tried again after the next checkpoint.
+            if removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                unneeded.push(name);
+                break;
+            }
+        }
+        unsaved.append(&mut unneeded);
+        lock(&self.unsaved).append(&mut unsaved);
     }
 
     pub(super) fn has_named(&self, name: &str) -> bool {
@@ -125,8 +158,9 @@ impl Saving {
         };
         let mut encoded = Vec::new();
         note.encode(&mut encoded);
+        let name = Arc::clone(prefix.copy_name(|| files.new_name()));
         let entry = FileEntry {
-            name: prefix.copy_name(|| files.new_name()).to_owned(),
+            name: (*name).to_owned(),
             bytes: prefix.bytes(),
             records: prefix.records(),
             schema: schema_of::<I>(),
@@ -134,7 +168,7 @@ impl Saving {
             is_shared: of.is_some(),
             note: encoded,
         };
-        self.spilled.push((entry, Some(prefix)));
+        self.spilled.push(Spilled { entry, prefix: Some(prefix), _name: name });
     }
 
     /// Adds a spill file, or the share of it that counts.

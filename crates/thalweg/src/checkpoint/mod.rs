@@ -38,11 +38,11 @@ use crate::data::{Data, DecodeError, hash_bytes, of_ours};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{hashes_of, owner_of_group};
 use crate::flow::{AtEnd, Epoch, Event, Op};
-use crate::state::{HashRange, SpillPrefix};
+use crate::state::HashRange;
 use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
-use files::{FileEntry, SavedFiles};
+use files::{FileEntry, SavedFiles, Spilled};
 use folder::Directory;
 use snapshot::{Entries, LARGE, Saved, Spare};
 use std::collections::{BTreeMap, BTreeSet};
@@ -435,8 +435,16 @@ impl Checkpoints {
     fn release_files(&self) {
         for slot in lock(&self.slots).iter() {
             for saving in lock(&slot.saved).values_mut().flatten() {
-                saving.spilled.iter_mut().for_each(|(_, prefix)| *prefix = None);
+                saving.spilled.iter_mut().for_each(|spilled| spilled.prefix = None);
             }
+        }
+    }
+
+    /// After a checkpoint was written, or could not be: removes copies of files on disk that none needs. `is_saved` says whether a
+    /// checkpoint may refer to a copy.
+    pub(crate) fn remove_unsaved(&self, is_saved: impl Fn(&str) -> bool) {
+        if let Some(files) = &self.files {
+            files.remove_unsaved(is_saved);
         }
     }
 
@@ -739,8 +747,8 @@ pub(crate) struct Saving {
     files: Option<Arc<SavedFiles>>,
     /// The hashes of the keys that the task owns.
     hashes: HashRange,
-    /// Files that hold a part of the state, and what is to be copied of them until that is done.
-    spilled: Vec<(FileEntry, Option<SpillPrefix>)>,
+    /// Files that hold a part of the state.
+    spilled: Vec<Spilled>,
     syncs: Vec<Aside>,
     commits: Vec<Aside>,
     refused: Option<String>,
@@ -779,14 +787,14 @@ impl Saving {
 
     /// The files, and adds to `syncs` what is still to be copied.
     fn copied(&mut self, syncs: &mut Vec<Aside>) -> Vec<FileEntry> {
-        for (_, prefix) in &mut self.spilled {
+        for Spilled { prefix, .. } in &mut self.spilled {
             // What was copied at an earlier barrier needs the file of the operator no more.
             *prefix = prefix.take().filter(|prefix| !prefix.is_copied());
             if let (Some(prefix), Some(files)) = (prefix.clone(), self.files.clone()) {
                 syncs.push(Arc::new(move || prefix.copy_into(&*files.folder)));
             }
         }
-        self.spilled.iter().map(|(entry, _)| entry.clone()).collect()
+        self.spilled.iter().map(|spilled| spilled.entry.clone()).collect()
     }
 
     /// The state cannot be saved now, for this reason: there is no snapshot at this barrier.

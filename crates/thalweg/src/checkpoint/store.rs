@@ -122,6 +122,11 @@ pub(crate) struct Stored {
 }
 
 impl Part {
+    /// The names of the files of spilled records to which it refers.
+    pub(crate) fn copies(&self) -> &[String] {
+        &self.spilled
+    }
+
     /// What the first host gets to know of it.
     pub(crate) fn report(&self) -> Vec<u8> {
         let mut report = Vec::new();
@@ -423,8 +428,14 @@ impl Store {
     pub(super) fn remove(&self, number: u64) -> Result<()> {
         let removed = self.folder.remove(&Self::name_of(number));
         removed.map_err(|cause| Error::io(&self.path(number), "remove the checkpoint", cause))?;
+        self.forget(number);
+        Ok(())
+    }
+
+    /// There is no checkpoint with this number any more, or none that is needed: removes what only that one refers to.
+    fn forget(&self, number: u64) {
         let mut referred = lock(&self.referred);
-        let Some(Referred { parts, spilled }) = referred.remove(&number) else { return Ok(()) };
+        let Some(Referred { parts, spilled }) = referred.remove(&number) else { return };
         let lacks_some = self.lacks_referred.load(Ordering::Relaxed);
         let is_needed = |name: &String| {
             lacks_some || referred.values().any(|other| other.spilled.contains(name))
@@ -433,7 +444,16 @@ impl Store {
         self.folder.remove_all(&mut unneeded.into_iter().map(String::as_str));
         drop(referred);
         self.remove_parts(parts);
-        Ok(())
+    }
+
+    /// Whether the checkpoint with this number is there, or may come to be there, and refers to other files.
+    pub(crate) fn refers_with(&self, number: u64) -> bool {
+        lock(&self.referred).contains_key(&number)
+    }
+
+    /// Whether a checkpoint of this run may refer to a file of spilled records.
+    pub(crate) fn refers_to(&self, name: &str) -> bool {
+        lock(&self.referred).values().any(|other| other.spilled.contains(name))
     }
 
     /// Removes parts that no checkpoint has. One that cannot be removed does no harm.
@@ -586,11 +606,9 @@ impl Store {
         let mut written = self.write_file(&name, snapshot, &parts).map(drop);
         if written.is_ok() {
             written = self.may_publish();
-            if is_superseded(&written) {
-                // Its numbers may be lower. Without a lock, it may have begun with this one, or knows that it does not count.
-                if self.lock.is_some() {
-                    let _ = self.folder.remove(&name);
-                }
+            // Its numbers may be lower. Without a lock, it may have begun with this one, or knows that it does not count.
+            if is_superseded(&written) && self.lock.is_some() {
+                let _ = self.folder.remove(&name);
                 return written;
             }
         }
@@ -649,6 +667,12 @@ impl Store {
         }
     }
 
+    /// The names of files to which no checkpoint refers.
+    #[cfg(test)]
+    pub(crate) fn unneeded(&self) -> Vec<String> {
+        self.others(|_| true).unwrap().1
+    }
+
     /// Removes all checkpoints: the job has ended. Does nothing if another run has begun.
     ///
     /// # Errors
@@ -686,14 +710,22 @@ impl Store {
         numbers.retain(|number| *number <= last);
         let count = numbers.iter().rev().filter(|number| counted.has(**number));
         let kept: Vec<_> = count.take(newest).copied().collect();
+        // As it seemed, they could not be written. If they appear yet, newer ones count.
+        let oldest = kept.last().copied().unwrap_or_default();
+        let mut unwritten: Vec<_> =
+            lock(&self.referred).range(..oldest).map(|(it, _)| *it).collect();
+        unwritten.retain(|number| !numbers.contains(number));
         // The oldest first: what is left must be the newest.
         for number in numbers.into_iter().filter(|number| !kept.contains(number)) {
             let known = self.may_publish();
             if is_superseded(&known) {
-                break;
+                return Ok(());
             }
             known?;
             self.remove(number)?;
+        }
+        if !unwritten.is_empty() && self.may_publish().is_ok() {
+            unwritten.into_iter().for_each(|number| self.forget(number));
         }
         Ok(())
     }

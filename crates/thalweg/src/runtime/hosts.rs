@@ -86,6 +86,17 @@ pub(crate) enum SaveOrder {
     Save(ToSave),
     /// The checkpoint of this barrier counts.
     Counts(Epoch),
+    /// The last checkpoint that was to be taken does not count.
+    Fails(Failed),
+}
+
+/// What the other hosts get to know of a checkpoint that could not be taken.
+#[derive(Clone, Copy, Data)]
+pub(crate) struct Failed {
+    /// Whether it may be there all the same, with their parts.
+    pub(crate) may_be_there: bool,
+    /// Whether the job is such that none can be taken, for now.
+    pub(crate) by_plan: bool,
 }
 
 /// A barrier at which a host is to save, and the states that are not needed there, as the first host knows.
@@ -265,6 +276,11 @@ impl JobHosts {
     /// On the first host: a checkpoint counts.
     pub(super) fn counts(&self, epoch: Epoch) {
         self.send_all(&JobMessage::Order(SaveOrder::Counts(epoch)));
+    }
+
+    /// On the first host: a checkpoint could not be taken.
+    pub(super) fn fails(&self, failed: Failed) {
+        self.send_all(&JobMessage::Order(SaveOrder::Fails(failed)));
     }
 
     /// On another host: the next thing to do for a checkpoint, if there is one.
@@ -597,6 +613,7 @@ impl JobMessage {
                 superseded.iter().cloned().collect::<Vec<_>>().encode(out);
             }
             Self::Order(SaveOrder::Counts(Epoch(epoch))) => (19u8, *epoch).encode(out),
+            Self::Order(SaveOrder::Fails(failed)) => (21u8, *failed).encode(out),
             Self::Saved(Epoch(epoch), Ok(saved)) => {
                 (16u8, *epoch).encode(out);
                 saved.encode(out);
@@ -649,6 +666,7 @@ impl JobMessage {
             18 => Self::Suspend(Data::decode(input)?),
             19 => Self::Order(SaveOrder::Counts(Epoch(u64::decode(input)?))),
             20 => Self::WantsCheckpoint,
+            21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

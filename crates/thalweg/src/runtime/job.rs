@@ -2,7 +2,7 @@
 
 use super::counts::TaskCounts;
 use super::description::Description;
-use super::hosts::{Answer, JobHosts, SaveOrder};
+use super::hosts::{Answer, Failed, JobHosts, SaveOrder};
 use crate::checkpoint::{RestorePoint, StateId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
@@ -454,6 +454,13 @@ impl Job {
     pub(crate) fn counts(&self, epoch: Epoch) {
         if let Some(hosts) = &self.hosts {
             hosts.counts(epoch);
+        }
+    }
+
+    /// Lets the other hosts know that a checkpoint could not be taken.
+    pub(crate) fn fails(&self, failed: Failed) {
+        if let Some(hosts) = &self.hosts {
+            hosts.fails(failed);
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) mod scheduler;
 pub(crate) use cell::Cell;
 pub(crate) use counts::{TaskCounts, TaskTimes};
 pub(crate) use description::{DescribedPart, Description};
-pub(crate) use hosts::{Answer, SaveOrder, ToSave};
+pub(crate) use hosts::{Answer, Failed, SaveOrder, ToSave};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
 pub(crate) use scheduler::Cluster;

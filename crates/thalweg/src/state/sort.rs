@@ -628,7 +628,7 @@ mod tests {
             let mut writer = spill.writer::<u64>();
             run.iter().for_each(|record| writer.push(record).unwrap());
             let prefix = writer.prefix().unwrap().unwrap();
-            let path = copies.path().join(prefix.copy_name(|| number.to_string()));
+            let path = copies.path().join(&**prefix.copy_name(|| number.to_string().into()));
             prefix.copy_into(copies.path()).unwrap();
             let mut sorter =
                 Sorter::new(u64::cmp, MemoryPool::new(1 << 20).reserve(), spill.clone());

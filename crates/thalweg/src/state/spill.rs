@@ -168,7 +168,7 @@ impl SpillDir {
         let file = StoredFile {
             location: Some(Location::Checkpoint(path)),
             dir: self.clone(),
-            name: name.map(OnceLock::from).unwrap_or_default(),
+            name: name.map(|name| OnceLock::from(Arc::from(name))).unwrap_or_default(),
             copied: Mutex::new(Copied { begun: true, bytes }),
         };
         SpillFile { file: Arc::new(file), records, bytes, kind: PhantomData }
@@ -369,7 +369,7 @@ struct StoredFile {
     location: Option<Location>,
     dir: SpillDir,
     /// The name of its copy in the directory of checkpoints, once it is to have one.
-    name: OnceLock<String>,
+    name: OnceLock<Arc<str>>,
     copied: Mutex<Copied>,
 }
 
@@ -427,8 +427,8 @@ impl SpillPrefix {
         self.records
     }
 
-    /// The name of the copy of the file, which is the same for all its prefixes; `new` names one that has none.
-    pub(crate) fn copy_name(&self, new: impl FnOnce() -> String) -> &str {
+    /// The name of the copy of the file, which is the same for all its prefixes, and is kept by it; `new` names one that has none.
+    pub(crate) fn copy_name(&self, new: impl FnOnce() -> Arc<str>) -> &Arc<str> {
         self.file.name.get_or_init(new)
     }
 

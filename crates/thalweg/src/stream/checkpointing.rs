@@ -17,10 +17,10 @@ use crate::clock::{Nanos, nanos};
 use crate::config::CheckpointConfig;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::fault::{Fault, is_planted};
-use crate::flow::catch;
+use crate::flow::{Epoch, catch};
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
-use crate::runtime::{SaveOrder, ToSave};
+use crate::runtime::{Failed, SaveOrder, ToSave};
 use crate::sync::{Mutex, join_all, lock, spawn};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -304,6 +304,18 @@ impl Checkpointing {
         })?;
         lateness.passed_after(Duration::from_nanos(job.now().saturating_sub(began)));
         let Some(epoch) = epoch.filter(|_| !job.is_over()) else { return Ok(false) };
+        let written = self.write(job, epoch);
+        if let Err(error) = &written {
+            let may_be_there = self.writer.may_be_there();
+            let by_plan = error.kind() == ErrorKind::Plan;
+            job.launched().job.fails(Failed { may_be_there, by_plan });
+        }
+        self.checkpoints.remove_unsaved(|name| self.writer.store.refers_to(name));
+        written
+    }
+
+    /// Writes a checkpoint of what the tasks of all hosts have saved at a barrier; returns whether the job goes on.
+    fn write(&self, job: &RunningJob, epoch: Epoch) -> Result<bool> {
         // Also if this host cannot save: what the others have saved must not pile up there.
         let superseded = self.checkpoints.superseded(epoch);
         job.launched().job.ask_to_save(epoch, superseded.clone());
@@ -355,12 +367,21 @@ impl Checkpointing {
     fn save_parts(&self, job: &RunningJob) {
         // Of the checkpoint that may still come to count: those before it do not, and what they would have committed is in its own.
         let mut commits = None;
+        // The copies to which the last part refers.
+        let mut copies = BTreeSet::new();
         while let Some(order) = job.wait_to_save() {
             let ToSave { epoch, superseded } = match order {
                 SaveOrder::Save(barrier) => barrier,
                 SaveOrder::Counts(epoch) => {
+                    job.launched().job.may_wait_for_checkpoints(true);
                     let due = commits.take_if(|(of, _)| *of == epoch);
                     commit(job, due.map(|(_, commits)| commits).unwrap_or_default());
+                    self.checkpoints.remove_unsaved(|name| copies.contains(name));
+                    continue;
+                }
+                SaveOrder::Fails(Failed { may_be_there, by_plan }) => {
+                    job.launched().job.may_wait_for_checkpoints(!by_plan);
+                    self.checkpoints.remove_unsaved(|name| may_be_there && copies.contains(name));
                     continue;
                 }
             };
@@ -369,6 +390,7 @@ impl Checkpointing {
             commits = saved.map(|taken| (epoch, std::mem::take(&mut taken.commits)));
             let part = taken
                 .and_then(|taken| taken.map(|taken| self.writer.write_part(taken)).transpose());
+            copies = part.iter().flatten().flat_map(Part::copies).cloned().collect();
             if job.is_over() {
                 // The first host may have removed the others before.
                 self.writer.store.remove_parts(part.ok().flatten().into_iter().collect());
@@ -533,6 +555,12 @@ impl Writer {
         Ok(true)
     }
 
+    /// Whether the last one that could not be written may be there all the same.
+    fn may_be_there(&self) -> bool {
+        let written = lock(&self.written);
+        written.complete < written.last && self.store.refers_with(written.last)
+    }
+
     /// The age of the newest checkpoint, where that is known; `None` if there is no checkpoint.
     fn age(&self) -> Option<Option<Duration>> {
         self.store.age(lock(&self.written).complete)
@@ -580,6 +608,8 @@ impl Checkpointer {
 
 #[cfg(all(test, not(miri)))]
 mod hosts;
+#[cfg(all(test, not(miri)))]
+mod leftovers;
 
 #[cfg(test)]
 mod tests {

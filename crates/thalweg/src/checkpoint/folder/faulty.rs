@@ -27,6 +27,8 @@ pub(crate) struct Faulty {
     drawn: Mutex<Drawn>,
     /// Of 256 requests, how many fail.
     rate: u64,
+    /// Whether removals may be among them.
+    removals: bool,
     /// Called before each request, with a number of steps for which it is delayed.
     delay: Box<dyn Fn(u64) + Send + Sync>,
 }
@@ -53,12 +55,24 @@ impl Faulty {
     /// Of 256 requests `rate` fail, until there were so many `failures`.
     pub(crate) fn around(inner: Arc<dyn Folder>, seed: u64, rate: u64, failures: u64) -> Self {
         let drawn = Mutex::new(Drawn { seed: hash_u64(seed), requests: 0, failures });
-        Self { inner, drawn, rate, delay: Box::new(|_| ()) }
+        Self { inner, drawn, rate, removals: true, delay: Box::new(|_| ()) }
     }
 
     /// How many failures there may still be.
     pub(crate) fn failures_left(&self) -> u64 {
         lock(&self.drawn).failures
+    }
+
+    /// From now on, there may be so many failures.
+    #[cfg(test)]
+    pub(crate) fn may_fail(&self, failures: u64) {
+        lock(&self.drawn).failures = failures;
+    }
+
+    /// Without failures of removals, of which most are not tried again.
+    #[cfg(test)]
+    pub(crate) fn but_removals(self) -> Self {
+        Self { removals: false, ..self }
     }
 
     /// Calls `delay` before each request.
@@ -180,7 +194,10 @@ impl Folder for Faulty {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.request(|| self.inner.remove(name))
+        match self.removals {
+            true => self.request(|| self.inner.remove(name)),
+            false => self.inner.remove(name),
+        }
     }
 
     fn rename(&self, name: &str, to: &str) -> io::Result<()> {

@@ -203,7 +203,7 @@ fn a_copy_gets_what_it_lacks() {
         writer.prefix().unwrap().unwrap()
     };
     let first = grow(0..20_000);
-    let path = copies.path().join(first.copy_name(|| "copy".to_owned()));
+    let path = copies.path().join(&**first.copy_name(|| "copy".into()));
     first.copy_into(copies.path()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().len(), first.bytes());
     // What is there already is not written again.
@@ -212,7 +212,7 @@ fn a_copy_gets_what_it_lacks() {
     fs::write(&path, &altered).unwrap();
     let second = grow(20_000..50_000);
     assert!(!second.is_copied());
-    assert_eq!(second.copy_name(|| panic!("it has a name")), "copy");
+    assert_eq!(&**second.copy_name(|| panic!("it has a name")), "copy");
     second.copy_into(copies.path()).unwrap();
     let mut copied = fs::read(&path).unwrap();
     assert_eq!((copied.len() as u64, copied[100]), (second.bytes(), altered[100]));
@@ -241,7 +241,7 @@ fn a_copy_gets_what_it_lacks() {
     assert!(path.exists(), "a copy belongs to the checkpoints");
     // Another file of that name is left alone.
     let prefix = numbers(&dir, 3).prefix().unwrap();
-    prefix.copy_name(|| "copy".to_owned());
+    prefix.copy_name(|| "copy".into());
     assert!(prefix.copy_into(copies.path()).is_err());
 }
 
