@@ -93,13 +93,26 @@ impl Ahead {
 }
 
 impl Room {
-    /// Reserves it, with two buffers that are kept to be used again.
+    /// Reserves it, with two buffers that are kept to be used again; or less, for a partition that was not there when memory was
+    /// shared. Returns what it got.
     ///
     /// # Errors
     ///
-    /// If the job has not as much memory left.
-    pub(crate) fn reserve(&self, memory: &mut Reservation) -> Result<()> {
-        reserve(self.queue.saturating_add(self.fetch.saturating_mul(2)), memory)
+    /// If the job has not even the least left.
+    pub(crate) fn reserve(self, is_new: bool, memory: &mut Reservation) -> Result<Self> {
+        let mut room = self;
+        let least = Ahead::of(0, 0).room(&Options::default());
+        while is_new && room.queue > least.queue && !memory.try_resize(room.bytes()) {
+            let halved = |bytes: usize, least: usize| (bytes / 2).max(least.min(bytes));
+            room.queue = halved(room.queue, least.queue);
+            room.fetch = halved(room.fetch, least.fetch);
+        }
+        reserve(room.bytes(), memory)?;
+        Ok(room)
+    }
+
+    fn bytes(&self) -> usize {
+        self.queue.saturating_add(self.fetch.saturating_mul(2))
     }
 }
 
@@ -142,15 +155,31 @@ mod tests {
             let room = ahead.room(&options);
             assert!(room.fetch <= room.queue && room.queue <= MOST_ROOM, "{room:?}");
             let pool = MemoryPool::new(ahead.bytes());
-            room.reserve(&mut pool.reserve()).unwrap();
+            assert_eq!(room.reserve(false, &mut pool.reserve()).unwrap(), room);
         }
         // More than by default, as it is set.
         options.set(QUEUE.to_owned(), "65536".to_owned());
         let set = Ahead::of(1 << 20, 1).or_set(&options).room(&options);
         assert_eq!(set.queue, 64 << 20);
         let pool = MemoryPool::new(1 << 20);
-        let error = set.reserve(&mut pool.reserve()).unwrap_err();
+        let error = set.reserve(false, &mut pool.reserve()).unwrap_err();
         assert!(error.message().contains(QUEUE), "{error}");
+    }
+
+    #[test]
+    fn a_partition_that_is_added_gets_what_is_left() {
+        let room = Ahead::of(1 << 30, 1).room(&Options::default());
+        let least = Ahead::of(0, 0).room(&Options::default());
+        for left in [least.bytes(), 1 << 20, room.bytes() - 1, room.bytes()] {
+            let pool = MemoryPool::new(left);
+            let mut memory = pool.reserve();
+            let got = room.reserve(true, &mut memory).unwrap();
+            assert!(got.queue >= least.queue && got.fetch >= least.fetch && got.fetch <= got.queue);
+            assert!(pool.used() == got.bytes() && got.bytes() > left / 4, "{got:?} of {left}");
+        }
+        let pool = MemoryPool::new(least.bytes() - 1);
+        let error = room.reserve(true, &mut pool.reserve()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory);
     }
 
     #[test]

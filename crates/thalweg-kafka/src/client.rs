@@ -19,6 +19,8 @@ use thalweg::{Error, ErrorKind, Result};
 
 /// How long brokers may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// The same where a job runs that could go on.
+pub(crate) const LONG_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What has methods, or names that have to be found again.
 const OURS: [&str; 4] =
@@ -119,6 +121,17 @@ pub(crate) fn asked<T>(
     doing: &str,
     needs: &Needs<'_>,
     connections: &Connections,
+    ask: impl FnMut(Duration) -> KafkaResult<T>,
+) -> Result<T> {
+    asked_for(PATIENCE, doing, needs, connections, ask)
+}
+
+/// The same for so long.
+pub(crate) fn asked_for<T>(
+    patience: Duration,
+    doing: &str,
+    needs: &Needs<'_>,
+    connections: &Connections,
     mut ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
     let began = Instant::now();
@@ -129,7 +142,7 @@ pub(crate) fn asked<T>(
                 return Ok(answer);
             }
             Err(cause)
-                if connections.are_hopeless(needs, &cause) || began.elapsed() >= PATIENCE =>
+                if connections.are_hopeless(needs, &cause) || began.elapsed() >= patience =>
             {
                 return Err(connections.error(doing, needs, cause));
             }
@@ -282,7 +295,12 @@ pub(crate) fn missing(metadata: &Metadata, name: &str) -> Error {
     let topic = metadata.topics().iter().find(|topic| topic.name() == name);
     let code = topic.and_then(|topic| topic.error()).map(Code::from);
     let denied = Needs::topic("`Describe`", name).denied(&format!("find the topic {name}"), code);
-    denied.unwrap_or_else(|| Error::new(ErrorKind::Io, format!("there is no topic `{name}`")))
+    denied.unwrap_or_else(|| {
+        let what = format!(
+            "there is no topic `{name}`: create it first, or look at its name and the brokers"
+        );
+        Error::new(ErrorKind::Io, what)
+    })
 }
 
 fn fail(faults: &Faults, wakers: &Mutex<Vec<Weak<SplitWaker>>>, error: Fault) {

@@ -186,11 +186,14 @@ const LOST: [&str; 6] = [
     "Connection reset",
 ];
 
+/// Of TLS, those of a side that ends, or is in trouble of its own: close_notify, internal_error, user_canceled.
+const ALERTS: [&str; 3] = ["SSL alert number 0", "SSL alert number 80", "SSL alert number 90"];
+
 /// Whether it is certain that one side refuses the other, and has not been lost meanwhile, as where a broker ends.
 pub(crate) fn is_final((code, reason): &Failed) -> bool {
     let has = |part: &&str| reason.contains(*part);
     match code {
-        _ if reason.contains("SSL alert") => true,
+        _ if reason.contains("SSL alert") => !ALERTS.iter().any(has),
         Some(Code::SSL) => {
             ["certificate verify failed", "verify broker certificate", "not provide a certificate"]
                 .iter()

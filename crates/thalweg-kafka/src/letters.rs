@@ -84,6 +84,8 @@ impl DeadLetter {
     /// `thalweg.topic`, `thalweg.partition`, `thalweg.offset`, `thalweg.timestamp` (in milliseconds) and `thalweg.error`. The
     /// record's own timestamp is that at which it is written, so that it is kept for as long as the topic keeps records.
     ///
+    /// It is larger than the record was, by up to two kilobytes: see `message.max.bytes` of the sink and `max.message.bytes` of the topic.
+    ///
     /// ```
     /// use thalweg_kafka::{DeadLetter, Outgoing};
     ///

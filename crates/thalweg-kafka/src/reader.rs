@@ -25,6 +25,8 @@ use thalweg::{Error, ErrorKind, Place, Result};
 /// Records that are emitted in a turn, and between two looks at whether there is room.
 const TURN: usize = 1024;
 const RUN: usize = 64;
+/// When to ask again where a partition ends.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Reads one partition.
 pub struct Reader {
@@ -38,6 +40,10 @@ pub struct Reader {
     end: End,
     /// Where all was read that was there, though offsets may have been left: they were no records.
     all_read_at: Option<i64>,
+    /// While it is looked whether librdkafka has read all.
+    end_of_fetch: Option<EndOfFetch>,
+    /// Whether a topic that was deleted is left out.
+    leaves_deleted: bool,
     /// Set while it is not known whether the partition is there.
     suspected: Option<Arc<OnceLock<Verdict>>>,
     records: Records,
@@ -45,6 +51,15 @@ pub struct Reader {
     waker: Arc<SplitWaker>,
     /// What the client fetches ahead of the reader. Released behind the queue.
     _memory: Reservation,
+}
+
+/// librdkafka has said that the partition ends before it should. What is not there are no records then: they were of an aborted
+/// transaction, or removed by compaction. But a broker that has just begun to lead may not know yet of records that are there.
+enum EndOfFetch {
+    /// Where it ends is asked for, since then.
+    Asked(FoundEnds, Instant),
+    /// It ends where it should: the broker that said so is fetched from once more.
+    Again,
 }
 
 /// What fetches.
@@ -112,12 +127,20 @@ impl Reader {
             lost: None,
             end: client.connections().ends.of(&partition.topic, partition.number),
             all_read_at: None,
+            end_of_fetch: None,
+            leaves_deleted: false,
             suspected: None,
             records,
             client,
             waker: of_faults,
             _memory: memory,
         }
+    }
+
+    /// Ends, with a warning, where the topic was deleted, in place of an error.
+    pub(crate) fn leaving_out_deleted(mut self, leaves_deleted: bool) -> Self {
+        self.leaves_deleted = leaves_deleted;
+        self
     }
 
     fn is_at_end(&self) -> bool {
@@ -205,7 +228,7 @@ impl Reader {
                         return Ok(self.end(until));
                     }
                     self.next = offset + 1;
-                    self.suspected = None;
+                    (self.suspected, self.end_of_fetch) = (None, None);
                     out.emit(MessageRef::of_librdkafka(&message));
                 }
                 Some(Err(cause)) => {
@@ -292,12 +315,32 @@ impl Reader {
                 Some(ends) => Err(gone(&self.partition, self.next, &lost(self.next, *ends))),
             };
         }
+        if let Some(EndOfFetch::Asked(ends, at)) = &self.end_of_fetch {
+            let (ends, until) = (ends.get().copied(), self.until.unwrap_or_default());
+            match ends {
+                None => return Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
+                Some(Some((_, end))) if end >= until => self.fetch_again()?,
+                Some(_) if at.elapsed() < ASK_AGAIN => {
+                    return Ok(ReadStatus::PendingFor(ASK_AGAIN));
+                }
+                Some(_) => self.ask_for_end()?,
+            }
+            return Ok(ReadStatus::PendingFor(ASK_AGAIN));
+        }
         match self.suspected.as_ref().map(|verdict| verdict.get()) {
             None => Ok(ReadStatus::Pending),
             Some(None) => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
             Some(Some(Verdict::There)) => {
                 self.suspected = None;
                 Ok(ReadStatus::Pending)
+            }
+            Some(Some(Verdict::Gone)) if self.leaves_deleted => {
+                log::warn!(
+                    "{}: {} is not there any more, as its topic was deleted; the job goes on without it",
+                    self.client.connections().operator(),
+                    self.partition
+                );
+                Ok(ReadStatus::End)
             }
             Some(Some(Verdict::Gone)) => {
                 let what = "the partition is not there any more: its topic was deleted";
@@ -328,6 +371,25 @@ impl Reader {
         Ok(())
     }
 
+    /// Asks whether the partition ends where it should.
+    fn ask_for_end(&mut self) -> Result<()> {
+        let ends = self.client.ends(&self.partition, Arc::clone(&self.waker))?;
+        self.end_of_fetch = Some(EndOfFetch::Asked(ends, Instant::now()));
+        Ok(())
+    }
+
+    /// Has librdkafka fetch from the next record on anew: it says only once that there is none.
+    fn fetch_again(&mut self) -> Result<()> {
+        self.end_of_fetch = Some(EndOfFetch::Again);
+        let failed = |cause| error("read the partition on", cause).at(place(&self.partition));
+        let consumer = &self.client.consumer;
+        consumer
+            .incremental_unassign(&list_of(&self.partition, Offset::Invalid)?)
+            .map_err(failed)?;
+        let from = list_of(&self.partition, Offset::Offset(self.next))?;
+        consumer.incremental_assign(&from).map_err(failed)
+    }
+
     fn denied(&self) -> Error {
         let place = Place::Split(self.partition.to_string(), Some(self.next.to_string()));
         let cause = KafkaError::MessageConsumption(RDKafkaErrorCode::TopicAuthorizationFailed);
@@ -343,9 +405,12 @@ impl Reader {
         match (&cause, code) {
             (KafkaError::PartitionEOF(_), _) => {
                 (self.suspected, self.all_read_at) = (None, Some(self.next));
-                // The end was there before. What did not come before it are no records: they were of an aborted transaction, or
-                // removed by compaction.
-                Ok(self.until.map(|until| self.end(until)))
+                let Some(until) = self.until else { return Ok(None) };
+                if matches!(self.end_of_fetch, Some(EndOfFetch::Again)) {
+                    return Ok(Some(self.end(until)));
+                }
+                self.ask_for_end()?;
+                Ok(None)
             }
             (
                 _,

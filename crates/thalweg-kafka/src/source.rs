@@ -1,7 +1,7 @@
 //! Topics as sources.
 
 use crate::ahead::Ahead;
-use crate::client::{Client, Options, PATIENCE, asked, error};
+use crate::client::{Client, LONG_PATIENCE, Options, PATIENCE, asked, asked_for, error};
 use crate::connections::Watch;
 use crate::fetch::{Fetcher, Plan};
 use crate::message::Message;
@@ -37,7 +37,8 @@ pub enum Begin {
     Latest,
     /// At the first record with this timestamp or a later one; behind the newest record where there is none.
     At(Timestamp),
-    /// Where the [group](KafkaSource::group) has committed, and at the oldest record in partitions where it has not.
+    /// Where the [group](KafkaSource::group) has committed, and at the oldest record in partitions where it has not. Without a group it
+    /// is an error when the job starts.
     Committed,
     /// At these offsets, by topic and partition, and at the oldest record in partitions that are not named.
     Offsets(BTreeMap<(String, i32), i64>),
@@ -77,6 +78,7 @@ pub struct KafkaSource {
     until: Until,
     look_again: Duration,
     recreated: bool,
+    leaves_deleted: bool,
     by_librdkafka: bool,
     options: Options,
     /// What the clients say of their connections.
@@ -136,6 +138,7 @@ impl KafkaSource {
             until: Until::Never,
             look_again: Duration::from_secs(60),
             recreated: false,
+            leaves_deleted: false,
             by_librdkafka: false,
             options: Options::default(),
             watch: Watch::default(),
@@ -214,11 +217,29 @@ impl KafkaSource {
         self
     }
 
+    /// Goes on without topics of a [pattern](Topics::matching) that are deleted: what was read of them stays read, and a warning in the
+    /// facade [`log`] says so. Otherwise such a topic ends the job, and each run that goes on from a checkpoint that has it. Records that
+    /// were not read are lost either way. A topic that is made anew under the same name ends the job all the same.
+    ///
+    /// Named topics have to be there: with them it is an error of kind [`Config`](ErrorKind::Config) when the job starts.
+    ///
+    /// ```
+    /// use thalweg_kafka::{KafkaSource, Topics};
+    ///
+    /// let shops = KafkaSource::new("localhost:9092", Topics::matching("shop-.*")).leave_out_deleted_topics();
+    /// assert!(format!("{shops:?}").contains("shop-.*"));
+    /// ```
+    #[must_use]
+    pub fn leave_out_deleted_topics(mut self) -> Self {
+        self.leaves_deleted = true;
+        self
+    }
+
     /// Has librdkafka fetch the records. By default the source fetches them itself, on connections of its own, about five times as fast
     /// (`cargo bench -p thalweg-kafka`). librdkafka takes over where an [option](Self::option) is set that it alone supports, with a
     /// warning in the facade [`log`]: Kerberos and OAuth, `client.rack`, `socket.*` and others. Those that do not change who fetches are
     /// `client.id`, `isolation.level`, `security.protocol`, the settings of `ssl.` and `sasl.` for certificates and passwords,
-    /// `fetch.min.bytes`, `fetch.max.bytes`, `fetch.wait.max.ms` (100 by default, 5000 at most), `fetch.message.max.bytes` and
+    /// `fetch.min.bytes`, `fetch.max.bytes`, `fetch.wait.max.ms` (100 by default; more than 5000 counts as 5000), `fetch.message.max.bytes` and
     /// `queued.max.messages.kbytes`, and `debug`, `statistics.interval.ms`, `queued.min.messages` and the two that end in `backoff.ms`, which mean
     /// something to librdkafka only.
     ///
@@ -474,6 +495,14 @@ impl SplitSource for KafkaSource {
         match self.list() {
             Ok(partitions) => {
                 if listed.is_none() {
+                    if self.begin == Begin::Committed && self.group.is_none() {
+                        let what = "`Begin::Committed` begins where a group has committed: name it with `KafkaSource::group`";
+                        return Err(Error::new(ErrorKind::Config, what));
+                    }
+                    if self.leaves_deleted && !self.topics.is_pattern() {
+                        let what = "`KafkaSource::leave_out_deleted_topics` is for the topics of a pattern: those that are named have to be there";
+                        return Err(Error::new(ErrorKind::Config, what));
+                    }
                     self.check_offsets(&partitions)?;
                     self.check_group(&partitions)?;
                 }
@@ -505,11 +534,16 @@ impl SplitSource for KafkaSource {
         self.watch.0.used_by(cx.operator(), self.group.as_deref().unwrap_or_default());
         let mut memory = cx.reserve();
         let Reading { fetcher, client, ahead } = self.reading(memory.pool())?;
-        let fetcher = fetcher.map(|fetcher| (fetcher, ahead.room(&self.options)));
-        match &fetcher {
-            Some((_, room)) => room.reserve(&mut memory)?,
-            None => ahead.reserve(&mut memory)?,
-        }
+        let fetcher = match fetcher {
+            Some(fetcher) => {
+                let room = ahead.room(&self.options).reserve(cx.is_new(), &mut memory)?;
+                Some((fetcher, room))
+            }
+            None => {
+                ahead.reserve(&mut memory)?;
+                None
+            }
+        };
         if cx.is_new() && fetcher.is_none() {
             // Otherwise it looks for new partitions each five minutes.
             client.metadata(&self.topics)?;
@@ -526,20 +560,23 @@ impl SplitSource for KafkaSource {
             }
             None => {
                 let lister = self.lister()?;
-                let found = Ends { client: &lister, at: split, found: OnceCell::new() };
+                // One that was just created may have no leader yet.
+                let patience = if cx.is_new() { LONG_PATIENCE } else { PATIENCE };
+                let found = Ends { client: &lister, at: split, patience, found: OnceCell::new() };
                 let next = self.first_offset(&found, cx.is_new())?;
                 // What was added to a source that ends after it had begun is behind its end.
-                let until = match (&self.until, cx.is_new()) {
-                    (Until::Now, true) => Some(next),
-                    _ => self.last_offset(&found)?,
+                let until = match cx.is_new() && self.is_bounded() {
+                    true => Some(next),
+                    false => self.last_offset(&found)?,
                 };
                 Position { next, until, topic }
             }
         };
-        match fetcher {
-            Some(by) => Ok(Reader::by_fetcher(by, client, split, position, cx.waker(), memory)),
-            None => Reader::by_librdkafka(client, split, position, cx.waker(), memory),
-        }
+        let reader = match fetcher {
+            Some(by) => Reader::by_fetcher(by, client, split, position, cx.waker(), memory),
+            None => Reader::by_librdkafka(client, split, position, cx.waker(), memory)?,
+        };
+        Ok(reader.leaving_out_deleted(self.leaves_deleted))
     }
 
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {
@@ -614,18 +651,21 @@ fn offset_in(list: &TopicPartitionList) -> KafkaResult<Option<i64>> {
 
 fn asked_of<T>(
     client: &Client,
-    doing: &str,
+    (doing, patience): (&str, Duration),
     at: &Partition,
     ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> Result<T> {
     let needs = Needs::topic("`Describe`", &at.topic);
-    asked(doing, &needs, client.connections(), ask).map_err(|error| error.at(place(at)))
+    let asked = asked_for(patience, doing, &needs, client.connections(), ask);
+    asked.map_err(|error| error.at(place(at)))
 }
 
 /// Where a partition begins and ends, which is asked for once when it is opened.
 struct Ends<'a> {
     client: &'a Client,
     at: &'a Partition,
+    /// How long brokers may take to answer.
+    patience: Duration,
     found: OnceCell<(i64, i64)>,
 }
 
@@ -635,9 +675,10 @@ impl Ends<'_> {
         if let Some(found) = self.found.get() {
             return Ok(*found);
         }
-        let Self { client, at, .. } = *self;
+        let Self { client, at, patience, .. } = *self;
         let ask = |patience| client.consumer.fetch_watermarks(&at.topic, at.number, patience);
-        let (oldest, end) = asked_of(client, "ask for the ends of the partition", at, ask)?;
+        let (oldest, end) =
+            asked_of(client, ("ask for the ends of the partition", patience), at, ask)?;
         client.connections().ends.set(&at.topic, at.number, end);
         Ok(*self.found.get_or_init(|| (oldest, end)))
     }
@@ -645,18 +686,20 @@ impl Ends<'_> {
 
 /// The offset of the first record with a timestamp, or behind the last one.
 fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
-    let Ends { client, at, .. } = *found;
+    let Ends { client, at, patience, .. } = *found;
     // A millisecond that has begun is over.
     let millis =
         time.as_micros().div_euclid(1000) + i64::from(time.as_micros().rem_euclid(1000) > 0);
     if millis < 0 {
         return Ok(found.get()?.0);
     }
+    // Before the offset, so that no record of an earlier time comes in between.
+    let (_, end) = found.get()?;
     let times = list_of(at, Offset::Offset(millis))?;
     let ask = |patience| offset_in(&client.consumer.offsets_for_times(times.clone(), patience)?);
-    match asked_of(client, "ask for the offset of a time", at, ask)? {
+    match asked_of(client, ("ask for the offset of a time", patience), at, ask)? {
         Some(offset) => Ok(offset),
-        None => Ok(found.get()?.1),
+        None => Ok(end),
     }
 }
 

@@ -22,6 +22,11 @@ impl Topics {
         Self(Chosen::Matching(pattern.into()))
     }
 
+    /// Whether topics come and go by themselves.
+    pub(crate) fn is_pattern(&self) -> bool {
+        matches!(self.0, Chosen::Matching(_))
+    }
+
     /// The single topic to ask brokers about; `None` for all.
     pub(crate) fn single(&self) -> Option<&str> {
         match &self.0 {
@@ -77,6 +82,12 @@ impl fmt::Display for Topics {
 impl From<&str> for Topics {
     fn from(name: &str) -> Self {
         Self::from([name])
+    }
+}
+
+impl From<String> for Topics {
+    fn from(name: String) -> Self {
+        vec![name].into()
     }
 }
 

@@ -12,12 +12,15 @@ use rdkafka::Message as _;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::producer::{DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{
+    BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
+};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use thalweg::connector::{Prepared, SinkWaker, SinkWriter};
 use thalweg::data::Record;
 use thalweg::{Error, ErrorKind, Result};
@@ -226,6 +229,9 @@ pub(crate) struct Sent {
     acknowledged: Condvar,
 }
 
+/// A record that the client does not take, and why.
+type Unsent<'a> = (KafkaError, BaseRecord<'a, [u8], [u8], Arc<Sent>>);
+
 impl Sent {
     #[inline(always)]
     pub(crate) fn send(
@@ -239,9 +245,31 @@ impl Sent {
         let (key, payload) = record.lengths();
         context.pending.fetch_add(context.room.weight(key, payload), Ordering::AcqRel);
         self.on_their_way.fetch_add(1, Ordering::AcqRel);
-        // The job ends if it cannot be sent, so that nothing need be taken back.
-        let sending = producer.send(record.as_record(topic, Arc::clone(self)));
-        sending.map_err(|(cause, _)| {
+        let Err((cause, back)) = producer.send(record.as_record(topic, Arc::clone(self))) else {
+            return Ok(());
+        };
+        self.send_again(producer, (cause, back), record)
+    }
+
+    /// Waits for room where the client's queue was set to hold less than tasks emit between two looks. The job ends if the record
+    /// cannot be sent, so that nothing need be taken back.
+    #[cold]
+    fn send_again<'a>(
+        &self,
+        producer: &ThreadedProducer<Deliveries>,
+        (mut cause, mut back): Unsent<'a>,
+        record: &Outgoing,
+    ) -> Result<()> {
+        let context = producer.client().context();
+        while matches!(cause, KafkaError::MessageProduction(Code::QueueFull)) {
+            context.check()?;
+            thread::sleep(Duration::from_millis(1));
+            match producer.send(back) {
+                Ok(()) => return Ok(()),
+                Err(again) => (cause, back) = again,
+            }
+        }
+        Err({
             // Of what is fatal, the producer alone says what it is.
             let cause = match producer.client().fatal_error() {
                 Some((code, _)) => KafkaError::MessageProduction(code),
@@ -304,7 +332,32 @@ enum Way {
     /// Sends each record as it comes, in a transaction.
     Open(OpenTransactions),
     /// Keeps records for a transaction.
-    InEpochs { numbers: Numbers, kept: Kept, most: Most },
+    InEpochs { numbers: Numbers, kept: Kept, most: Most, hidden: Hidden },
+}
+
+/// For how long records have been kept in a job without checkpoints.
+struct Hidden {
+    since: Option<Instant>,
+    is_said: bool,
+}
+
+/// A user may wait for records in vain after so long.
+const HIDDEN: Duration = Duration::from_secs(10);
+
+impl Hidden {
+    /// Looks now and then, where there is a record.
+    fn look(&mut self, topic: &str, is_any: bool) {
+        if self.is_said || !is_any {
+            return;
+        }
+        if self.since.get_or_insert_with(Instant::now).elapsed() >= HIDDEN {
+            self.is_said = true;
+            log::warn!(
+                "kafka topic {topic}: what a sink writes exactly once is kept until the job ends, as it has no checkpoints: with \
+                 `--checkpoint DIR` it appears with each of them"
+            );
+        }
+    }
 }
 
 impl Way {
@@ -384,7 +437,8 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
         (name, last): (String, Awaited<u64>),
     ) -> Self {
         let numbers = Numbers::Asked(name, last);
-        Self::new(encode, topic, limits, Way::InEpochs { numbers, kept, most })
+        let hidden = Hidden { since: None, is_said: most.has_checkpoints };
+        Self::new(encode, topic, limits, Way::InEpochs { numbers, kept, most, hidden })
     }
 
     pub(crate) fn open(
@@ -418,7 +472,7 @@ where
         match way {
             Way::AtOnce { producer, sent } => sent.send(producer, topic, record),
             Way::Open(open) => open.send(record),
-            Way::InEpochs { numbers, kept, most } => {
+            Way::InEpochs { numbers, kept, most, .. } => {
                 numbers.answer()?;
                 kept.add(record);
                 if kept.len() > most.bytes {
@@ -446,8 +500,9 @@ where
     }
 
     fn rest(&mut self) -> Result<()> {
-        if let Way::InEpochs { kept, .. } = &mut self.way {
+        if let Way::InEpochs { kept, hidden, .. } = &mut self.way {
             kept.give_back();
+            hidden.look(&self.topic, kept.len() > 0);
         }
         self.way.answer()
     }

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::registry::Connection;
 use super::schema::Schema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,11 +49,15 @@ pub struct AvroDecoder(Arc<Inner>);
 struct Inner {
     registry: Connection,
     reader: Option<Arc<Schema>>,
-    /// What is known of ids, by their last bits.
+    /// The schemas that are known, by the last bits of their ids.
     ids: [Link; BUCKETS],
+    /// Those that were requested and are not known. There may be any number of ids in bad records.
+    asked: Mutex<BTreeMap<u32, Arc<Asked>>>,
 }
 
 const BUCKETS: usize = 64;
+/// How many of the latter are remembered, besides those that are being requested.
+pub(super) const REMEMBERED: usize = 1024;
 
 /// How long a failure stands.
 pub(super) const FAILED_FOR: Duration = Duration::from_secs(5);
@@ -65,11 +70,13 @@ type Link = OnceLock<Box<Entry>>;
 
 struct Entry {
     id: u32,
-    plan: OnceLock<Plan>,
-    /// Held while the schema is requested.
-    failed: Mutex<Option<(Instant, Reason)>>,
+    plan: Plan,
     next: Link,
 }
+
+/// When and why a schema could not be used. Held while it is requested.
+#[derive(Default)]
+struct Asked(Mutex<Option<(Instant, Reason)>>);
 
 /// Why a schema cannot be used.
 #[derive(Clone)]
@@ -82,7 +89,8 @@ enum Reason {
 impl AvroDecoder {
     pub(super) fn new(registry: Connection, reader: Option<Schema>) -> Self {
         let reader = reader.map(Arc::new);
-        Self(Arc::new(Inner { registry, reader, ids: [const { OnceLock::new() }; BUCKETS] }))
+        let (ids, asked) = ([const { OnceLock::new() }; BUCKETS], Mutex::default());
+        Self(Arc::new(Inner { registry, reader, ids, asked }))
     }
 
     /// Decodes a value in the wire form. [`MessageRef::avro`](crate::MessageRef::avro) does the same with a record's payload, and
@@ -105,10 +113,16 @@ impl AvroDecoder {
     ) -> Result<T> {
         let refuse = |is: String| Error::new(ErrorKind::Input, format!("the {what} is {is}"));
         let (id, body) = split(bytes).map_err(refuse)?;
-        let plan = self.entry(id).plan(&self.0).map_err(|reason| reason.error(what, id))?;
+        let plan = self.0.plan(id).map_err(|reason| reason.error(what, id))?;
         de::decode(plan, body).map_err(|fault| {
             refuse(format!("not the expected Avro (schema {id})")).caused_by(fault)
         })
+    }
+
+    /// How many failures it remembers.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Requests all versions of a subject, such as `orders-value`: before a job, so that its threads need not wait for those.
@@ -125,41 +139,39 @@ impl AvroDecoder {
         })?;
         for id in &ids {
             // What is wrong with it is said for each of its records.
-            let _ = self.entry(*id).plan(&self.0);
+            let _ = self.0.plan(*id);
         }
         Ok(ids.len())
     }
+}
 
-    fn entry(&self, id: u32) -> &Entry {
-        let mut link = &self.0.ids[id as usize % BUCKETS];
+impl Inner {
+    #[inline]
+    fn plan(&self, id: u32) -> std::result::Result<&Plan, Reason> {
+        match self.known(id) {
+            Some(plan) => Ok(plan),
+            None => self.request(id),
+        }
+    }
+
+    #[inline]
+    fn known(&self, id: u32) -> Option<&Plan> {
+        let mut link = &self.ids[id as usize % BUCKETS];
         loop {
-            let entry = link.get_or_init(|| Box::new(Entry::new(id)));
+            let entry = link.get()?;
             if entry.id == id {
-                return entry;
+                return Some(&entry.plan);
             }
             link = &entry.next;
         }
     }
-}
-
-impl Entry {
-    fn new(id: u32) -> Self {
-        Self { id, plan: OnceLock::new(), failed: Mutex::default(), next: OnceLock::new() }
-    }
-
-    #[inline]
-    fn plan(&self, inner: &Inner) -> std::result::Result<&Plan, Reason> {
-        match self.plan.get() {
-            Some(plan) => Ok(plan),
-            None => self.request(inner),
-        }
-    }
 
     #[cold]
-    fn request(&self, inner: &Inner) -> std::result::Result<&Plan, Reason> {
-        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+    fn request(&self, id: u32) -> std::result::Result<&Plan, Reason> {
+        let asked = self.asked(id);
+        let mut failed = asked.0.lock().unwrap_or_else(PoisonError::into_inner);
         // It may have come while this one waited.
-        if let Some(plan) = self.plan.get() {
+        if let Some(plan) = self.known(id) {
             return Ok(plan);
         }
         if let Some((at, reason)) = &*failed
@@ -167,11 +179,8 @@ impl Entry {
         {
             return Err(reason.clone());
         }
-        match self.plan_by(inner) {
-            Ok(plan) => {
-                *failed = None;
-                Ok(self.plan.get_or_init(|| plan))
-            }
+        match self.plan_of(id) {
+            Ok(plan) => Ok(self.keep(id, plan)),
             Err(reason) => {
                 *failed = Some((Instant::now(), reason.clone()));
                 Err(reason)
@@ -179,14 +188,34 @@ impl Entry {
         }
     }
 
-    fn plan_by(&self, inner: &Inner) -> std::result::Result<Plan, Reason> {
-        let writer = inner.registry.schema(self.id).map_err(Reason::Registry)?;
-        match &inner.reader {
+    /// What is shared by all that request a schema.
+    fn asked(&self, id: u32) -> Arc<Asked> {
+        let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.retain(|_, asked| Arc::strong_count(asked) > 1);
+        }
+        Arc::clone(all.entry(id).or_default())
+    }
+
+    fn plan_of(&self, id: u32) -> std::result::Result<Plan, Reason> {
+        let writer = self.registry.schema(id).map_err(Reason::Registry)?;
+        match &self.reader {
             None => Ok(Plan::of(&writer)),
             Some(reader) => {
                 Plan::between(&writer, reader).map_err(|fault| Reason::Misfit(fault.to_string()))
             }
         }
+    }
+
+    /// Appends what is known now. Only one thread does for an id.
+    fn keep(&self, id: u32, plan: Plan) -> &Plan {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.remove(&id);
+        let mut link = &self.ids[id as usize % BUCKETS];
+        while let Some(entry) = link.get() {
+            link = &entry.next;
+        }
+        &link.get_or_init(|| Box::new(Entry { id, plan, next: OnceLock::new() })).plan
     }
 }
 

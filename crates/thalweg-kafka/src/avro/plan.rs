@@ -336,15 +336,19 @@ impl<'a> Resolver<'a> {
     }
 
     fn record(&mut self, from: &Record, to: &Record) -> Node {
-        let target = |written: &Field| {
+        let mut targets: Vec<Option<&Field>> = Vec::with_capacity(from.fields.len());
+        for written in &from.fields {
             let by_name = to.fields.iter().find(|field| field.name == written.name);
             let mut rest = to.fields.iter();
-            let not_written = |field: &Field| from.fields.iter().all(|of| of.name != field.name);
-            by_name.or_else(|| {
-                rest.find(|field| field.aliases.contains(&written.name) && not_written(field))
-            })
-        };
-        let targets: Vec<_> = from.fields.iter().map(target).collect();
+            // Each is read once: by its name, or else by the first of its aliases that was written.
+            let is_free = |field: &Field| {
+                from.fields.iter().all(|of| of.name != field.name)
+                    && targets.iter().flatten().all(|taken| taken.name != field.name)
+            };
+            let by_alias =
+                || rest.find(|field| field.aliases.contains(&written.name) && is_free(field));
+            targets.push(by_name.or_else(by_alias));
+        }
         let mut written = Vec::new();
         for (field, target) in from.fields.iter().zip(&targets) {
             let node = self.node(field.kind, target.map(|to| to.kind));

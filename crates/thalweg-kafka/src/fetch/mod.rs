@@ -23,7 +23,6 @@ use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::{Error, ErrorKind, Result};
@@ -43,6 +42,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A partition without a failure for so long begins with the first pause again.
 const FORGOTTEN: Duration = Duration::from_secs(5);
+
+/// After so many answers in a row that a partition has no leader it is logged. They come each [`LONGEST_PAUSE`].
+const SAID_AFTER: u32 = 10;
+/// After so many in a row with a leader of an earlier epoch, it is believed.
+const BELIEVED_AFTER: u32 = 20;
+/// In place of the number of a broker: any that is asked who leads.
+const ANY: i32 = -1;
 
 /// The settings that are kept to here, beside those of connections.
 const KEPT: [&str; 9] = [
@@ -111,8 +117,6 @@ struct Shared {
     client: Arc<Client>,
     /// Whether topics have to stay the same.
     are_same: bool,
-    /// Whether it was logged that a broker does not answer.
-    is_reported: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -122,6 +126,8 @@ struct State {
     partitions: Vec<Assigned>,
     /// Brokers with a thread.
     served: BTreeSet<i32>,
+    /// Those of which it was logged that they do not answer.
+    reported: BTreeSet<i32>,
     is_over: bool,
 }
 
@@ -142,9 +148,15 @@ struct Assigned {
     not_before: Instant,
     /// How often a broker has failed for this partition of late.
     failures: u32,
+    /// How often brokers have said in a row that it has no leader, or one of an earlier epoch.
+    unknown: u32,
 }
 
 impl Assigned {
+    fn is_led_by(&self, node: i32) -> bool {
+        self.leader.is_some_and(|leader| leader.node == node)
+    }
+
     /// Forgets the leader, which is looked for again after a pause.
     fn forget_leader(&mut self) {
         if self.not_before.elapsed() > FORGOTTEN {
@@ -166,7 +178,6 @@ impl Fetcher {
             limits,
             client,
             are_same,
-            is_reported: AtomicBool::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -187,6 +198,7 @@ impl Fetcher {
             last_epoch: -1,
             not_before: Instant::now(),
             failures: 0,
+            unknown: 0,
         };
         self.0.state().partitions.push(assigned);
         self.0.changed.notify_all();
@@ -264,15 +276,25 @@ impl Shared {
             let asked = state.partitions.iter_mut();
             let asked = asked.filter(|assigned| names.contains(&assigned.topic));
             match found {
-                Ok(topics) => asked.for_each(|assigned| settle(assigned, &topics, self.are_same)),
+                Ok(topics) => asked.for_each(|assigned| {
+                    settle(assigned, &topics, self.are_same);
+                    if assigned.unknown == SAID_AFTER {
+                        let (reader, Assigned { topic, number, .. }) =
+                            (self.client.connections().operator(), &*assigned);
+                        log::warn!(
+                            "{reader}: {topic}/{number} has no leader for now, so its records wait: the brokers that have them may be away"
+                        );
+                    }
+                }),
                 Err(fault) => {
                     let without = asked.filter(|assigned| assigned.leader.is_none());
                     without.for_each(Assigned::forget_leader);
                     drop(state);
-                    self.report(fault);
+                    self.report(ANY, fault);
                     continue;
                 }
             }
+            state.reported.remove(&ANY);
             if state.partitions.iter().any(|assigned| assigned.leader.is_none()) {
                 cluster.ask_another();
             }
@@ -325,7 +347,7 @@ impl Shared {
     }
 
     /// Logs what ends by itself, and ends the job for what does not.
-    fn report(&self, fault: Fault) {
+    fn report(&self, node: i32, fault: Fault) {
         let reader = self.client.connections().operator();
         match fault {
             Fault::Final(_) | Fault::Denied => {
@@ -333,9 +355,9 @@ impl Shared {
                 self.client.fail(Box::new(move || Error::new(ErrorKind::Config, what.clone())));
             }
             _ => {
-                // Once until a broker has answered again.
-                let is_known = self.is_reported.swap(true, Ordering::Relaxed);
-                let level = if is_known { log::Level::Debug } else { log::Level::Warn };
+                // Once until it has answered again.
+                let is_new = self.state().reported.insert(node);
+                let level = if is_new { log::Level::Warn } else { log::Level::Debug };
                 log::log!(level, "{reader}: records cannot be fetched for now: {}", fault.what());
             }
         }
@@ -349,7 +371,7 @@ impl Shared {
             state.served.remove(&node);
             drop(state);
             self.changed.notify_all();
-            self.report(fault);
+            self.report(node, fault);
         }
     }
 
@@ -371,11 +393,15 @@ impl Shared {
             };
             let buffer = |at: usize| queues[at].buffer();
             let throttled = connection.fetch(&limits, &wanted, buffer, take)?;
-            self.is_reported.store(false, Ordering::Relaxed);
+            if turn == 1 {
+                self.state().reported.remove(&node);
+            }
             if !moved.is_empty() {
                 let mut state = self.state();
+                // Another leader may have been found meanwhile.
                 let is_moved = |assigned: &&mut Assigned| {
-                    moved.iter().any(|(at, _)| Arc::ptr_eq(&queues[*at], &assigned.queue))
+                    assigned.is_led_by(node)
+                        && moved.iter().any(|(at, _)| Arc::ptr_eq(&queues[*at], &assigned.queue))
                 };
                 state.partitions.iter_mut().filter(is_moved).for_each(Assigned::forget_leader);
                 drop(state);
@@ -461,10 +487,7 @@ struct Asked {
 impl State {
     /// Forgets a broker.
     fn forget(&mut self, node: i32) {
-        let of_it = self
-            .partitions
-            .iter_mut()
-            .filter(|assigned| assigned.leader.is_some_and(|leader| leader.node == node));
+        let of_it = self.partitions.iter_mut().filter(|assigned| assigned.is_led_by(node));
         of_it.for_each(Assigned::forget_leader);
     }
 }
@@ -485,22 +508,30 @@ fn settle(assigned: &mut Assigned, topics: &[FoundTopic], are_same: bool) {
     let is_another = id.zip(assigned.expected_id).is_some_and(|(found, known)| found != known);
     let is_new = |leader: &Leader| assigned.leader.is_none_or(|now| leader.epoch > now.epoch);
     match leader {
-        // A broker that is cut off may know less than another one that was asked before.
-        Some(leader) if leader.epoch < assigned.last_epoch && id == assigned.current_id => {}
+        // A broker that is cut off may know less than another one that was asked before. If all do, the cluster was restored.
+        Some(leader)
+            if leader.epoch < assigned.last_epoch
+                && id == assigned.current_id
+                && assigned.unknown < BELIEVED_AFTER => {}
         Some(leader) if !is_another && is_new(&leader) => {
             if assigned.current_id.is_some() && id != assigned.current_id {
                 assigned.queue.forget_epoch();
             }
             (assigned.leader, assigned.current_id) = (Some(leader), id);
             assigned.last_epoch = leader.epoch;
+            assigned.queue.forget_epoch_behind(leader.epoch);
             if are_same {
                 assigned.expected_id = assigned.expected_id.or(id);
             }
         }
         _ => {}
     }
-    if assigned.leader.is_none() {
-        assigned.forget_leader();
+    match assigned.leader {
+        Some(_) => assigned.unknown = 0,
+        None => {
+            assigned.unknown = assigned.unknown.saturating_add(1);
+            assigned.forget_leader();
+        }
     }
     if let Some((now, before)) = id.zip(assigned.expected_id)
         && is_another

@@ -25,7 +25,7 @@ struct State {
     next: i64,
     epoch: i32,
     fetched: VecDeque<Fetched>,
-    /// The bytes in the queue, and those that are being read.
+    /// The memory of what is in the queue, and of what is being read.
     held: usize,
     spare: Vec<Vec<u8>>,
     trouble: Option<Trouble>,
@@ -103,7 +103,7 @@ impl Queue {
             state.trouble = None;
         }
         let read = batches.replace(fetched.unwrap_or_default());
-        state.held -= read.length;
+        state.held -= read.buffer.capacity();
         self.keep(&mut state, read.buffer);
         let is_waited_for = state.is_passed_over && self.has_room(&state);
         if is_waited_for {
@@ -173,7 +173,7 @@ impl Queue {
                 Ok(extent) => match extent.last {
                     Some((next, epoch)) => {
                         (state.next, state.epoch) = (next, epoch);
-                        state.held += extent.length;
+                        state.held += buffer.capacity();
                         let (length, aborted) = (extent.length, answered.aborted);
                         state.fetched.push_back(Fetched { buffer, length, aborted });
                     }
@@ -201,6 +201,14 @@ impl Queue {
     /// The topic is another one, whose epochs have begun anew.
     pub(super) fn forget_epoch(&self) {
         self.state().epoch = -1;
+    }
+
+    /// The leader is of this epoch: a later one is of another history, where a cluster was restored.
+    pub(super) fn forget_epoch_behind(&self, leader: i32) {
+        let mut state = self.state();
+        if state.epoch > leader {
+            state.epoch = -1;
+        }
     }
 
     /// There are no records, as the reader has to know.

@@ -1,15 +1,18 @@
 //! Queues between what fetches and what reads, without either; and what settings and codes mean.
 
 use super::queue::{Queue, Taken, Trouble, Wants};
-use super::{KEPT, Plan, Verdict, WAIT, WITHOUT_MEANING, verdict};
+use super::{
+    Assigned, BELIEVED_AFTER, KEPT, Plan, Verdict, WAIT, WITHOUT_MEANING, settle, verdict,
+};
 use crate::ahead::Room;
 use crate::client::Options;
 use crate::ends::End;
 use crate::protocol::answer::Answered;
 use crate::protocol::batches::{Batches, Wrong};
+use crate::protocol::{FoundTopic, Leader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The length of a batch without records.
 const BATCH: usize = 61;
@@ -199,4 +202,64 @@ fn codes_end_by_themselves_or_end_the_job() {
     for code in [2, 1_000] {
         assert!(matches!(verdict(code), Verdict::Over(Trouble::Code(is)) if is == code));
     }
+}
+
+fn found(node: i32, epoch: i32) -> Vec<FoundTopic> {
+    let leaders = [(0, Leader { node, epoch })].into_iter().collect();
+    vec![FoundTopic { name: "orders".to_owned(), id: None, code: 0, leaders }]
+}
+
+#[test]
+fn leaders_of_earlier_epochs_are_believed_once_all_brokers_say_so() {
+    let mut assigned = Assigned {
+        topic: "orders".into(),
+        number: 0,
+        expected_id: None,
+        current_id: None,
+        queue: Arc::new(queue().0),
+        leader: None,
+        last_epoch: -1,
+        not_before: Instant::now(),
+        failures: 0,
+        unknown: 0,
+    };
+    settle(&mut assigned, &found(-1, 5), true);
+    assert_eq!((assigned.leader.is_none(), assigned.unknown), (true, 1));
+    settle(&mut assigned, &found(2, 5), true);
+    assert!(assigned.is_led_by(2) && assigned.unknown == 0);
+    assigned.forget_leader();
+    // One that is cut off still leads, as it says.
+    settle(&mut assigned, &found(1, 4), true);
+    assert!(assigned.leader.is_none());
+    settle(&mut assigned, &found(3, 6), true);
+    assert!(assigned.is_led_by(3));
+    assigned.forget_leader();
+    put(&assigned.queue, 5, 1);
+    for _ in 0..BELIEVED_AFTER {
+        settle(&mut assigned, &found(1, 2), true);
+        assert!(assigned.leader.is_none());
+    }
+    settle(&mut assigned, &found(1, 2), true);
+    assert!(assigned.is_led_by(1), "the cluster was restored");
+}
+
+#[test]
+fn buffers_count_with_all_of_their_memory() {
+    let queue = Queue::new(5, Room { queue: 4096, fetch: 1024 }, End::default(), || ());
+    let mut batches = Batches::default();
+    let mut next = 5;
+    while matches!(queue.wanted(), Wants::Records { .. }) {
+        let bytes = self::batches(next, 1);
+        let length = bytes.len();
+        let mut buffer = Vec::with_capacity(1024);
+        buffer.extend_from_slice(&bytes);
+        queue.put(next, Answered { length, ..Answered::default() }, buffer);
+        next += 1;
+    }
+    assert_eq!(next, 9, "four of them, though what is in them is little");
+    for _ in 5..9 {
+        read(&queue, &mut batches);
+    }
+    assert_eq!(queue.take(&mut batches).0, Taken::Nothing);
+    assert!(matches!(queue.wanted(), Wants::Records { from: 9, .. }));
 }

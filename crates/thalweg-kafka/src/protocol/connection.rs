@@ -125,7 +125,7 @@ impl Connection {
         decode: impl FnOnce(Answer<'_>) -> Result<T, Torn>,
     ) -> Result<T, Fault> {
         self.look_for(api)?;
-        self.number += 1;
+        self.number = self.number.wrapping_add(1);
         let frame = wire::request(api, self.number, &self.client, body);
         let answer = self.exchange(&frame).map_err(|error| self.fault(&error))?;
         let decoded = Answer::open(api, self.number, &answer).and_then(decode);
@@ -142,7 +142,7 @@ impl Connection {
     ) -> Result<Duration, Fault> {
         let api = api(self.takes(wire::FETCH_BY_ID), wanted);
         self.look_for(api)?;
-        self.number += 1;
+        self.number = self.number.wrapping_add(1);
         let frame = wire::request(api, self.number, &self.client, &request(api, limits, wanted));
         let answered = self.coming(&frame, limits.wait).and_then(|length| {
             let coming = Coming::new(&mut self.stream, length);
@@ -169,8 +169,14 @@ impl Connection {
             return Ok(());
         }
         let Api { name: request, version, .. } = api;
+        let since = match request {
+            "Fetch" => {
+                "2.8 or later are needed (`KafkaSource::fetch_by_librdkafka` reads from older ones)"
+            }
+            _ => "3.0 or later are needed",
+        };
         let what = format!(
-            "{} does not know the request {request} of version {version}: brokers of version 3.0 or later are needed (`KafkaSource::fetch_by_librdkafka` reads from older ones)",
+            "{} does not know the request {request} of version {version}: brokers of version {since}",
             self.name
         );
         Err(Fault::Final(what))

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     Gone(String),
     Forgotten(String),
     Final(String),
-    /// `Write` on the transactional id is missing.
+    /// A right is missing: of a transactional id `Write`, otherwise that of the cluster.
     Denied,
 }
 

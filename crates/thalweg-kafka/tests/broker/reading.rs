@@ -12,7 +12,7 @@ use thalweg::config::Config;
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
-use thalweg::{Environment, ErrorKind, Result};
+use thalweg::{Environment, ErrorKind, JobHandle, Result};
 use thalweg_kafka::{Begin, KafkaSource, MessageRef, Topics};
 
 pub const TESTS: &[Test] = &[
@@ -27,6 +27,7 @@ pub const TESTS: &[Test] = &[
     ("a_bad_record_is_named", bad_record),
     ("records_that_are_gone_are_an_error", gone),
     ("a_topic_that_is_deleted_is_an_error", deleted),
+    ("a_topic_of_a_pattern_that_is_deleted_is_left_out_if_wanted", left_out),
     ("what_is_not_there_is_said", not_there),
     ("a_group_has_no_lag_behind_a_job_that_has_ended_well", groups),
     ("compacted_topics_are_read_to_their_end", compacted),
@@ -332,30 +333,75 @@ fn gone(broker: &mut Broker) {
     assert!(text.starts_with("read (") && text.contains(what), "{text}");
 }
 
-fn deleted(broker: &mut Broker) {
-    let topic = topic_of(broker, "deleted", 1, 0..10);
+/// Starts a job that counts what it reads, and waits until there was so much.
+fn counting(source: KafkaSource, at_least: usize) -> (JobHandle, Arc<Mutex<usize>>) {
     let env = Environment::new();
-    let source = KafkaSource::new(broker.address(), topic.as_str());
-    let source = source.option("topic.metadata.refresh.interval.ms", "500");
-    let source = source.option("topic.metadata.propagation.max.ms", "1000");
     let seen = Arc::new(Mutex::new(0));
     let count = Arc::clone(&seen);
     env.read(source).map(|_| ()).for_each(move |()| *count.lock().unwrap() += 1);
     let job = env.start().unwrap();
+    until(&seen, at_least);
+    (job, seen)
+}
+
+fn until(seen: &Mutex<usize>, at_least: usize) {
     let begun = Instant::now();
-    while *seen.lock().unwrap() < 10 {
+    while *seen.lock().unwrap() < at_least {
         assert!(begun.elapsed() < PATIENCE);
         thread::sleep(Duration::from_millis(20));
     }
-    broker.delete_topic(&topic);
-    let error = job.wait().unwrap_err();
-    assert!(error.message().contains("its topic was deleted"), "{error}");
-    assert!(error.to_string().contains("deleted/0"), "{error}");
+}
+
+fn deleted(broker: &mut Broker) {
+    for by_librdkafka in [false, true] {
+        let topic = topic_of(broker, &format!("deleted-{by_librdkafka}"), 1, 0..10);
+        let mut source = KafkaSource::new(broker.address(), topic.as_str());
+        if by_librdkafka {
+            source = source.option("topic.metadata.refresh.interval.ms", "500");
+            source = source.option("topic.metadata.propagation.max.ms", "1000");
+        }
+        let (job, _) = counting(source, 10);
+        broker.delete_topic(&topic);
+        let error = job.wait().unwrap_err();
+        assert!(error.message().contains("its topic was deleted"), "{error}");
+        assert!(error.to_string().contains(&format!("{topic}/0")), "{error}");
+    }
+}
+
+fn left_out(broker: &mut Broker) {
+    let pattern = || Topics::matching("left-out-.*");
+    let named = KafkaSource::new(broker.address(), "left-out-1").leave_out_deleted_topics();
+    let error = read(named.until_now()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    for by_librdkafka in [false, true] {
+        let [kept, deleted] =
+            ["left-out-1", "left-out-2"].map(|name| topic_of(broker, name, 1, 0..10));
+        let mut source = KafkaSource::new(broker.address(), pattern()).leave_out_deleted_topics();
+        if by_librdkafka {
+            source = source.option("topic.metadata.refresh.interval.ms", "500");
+            source = source.option("topic.metadata.propagation.max.ms", "1000");
+        }
+        let warnings = logs::warnings();
+        let (job, seen) = counting(source, 20);
+        broker.delete_topic(&deleted);
+        let begun = Instant::now();
+        while warnings.find(&["left-out-2/0 is not there any more", "goes on without it"]).is_none()
+        {
+            assert!(begun.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(20));
+        }
+        append(broker, &kept, 10..15);
+        until(&seen, 25);
+        job.drain();
+        job.wait().unwrap();
+        broker.delete_topic(&kept);
+    }
 }
 
 fn not_there(broker: &mut Broker) {
     let error = read(KafkaSource::new(broker.address(), "nowhere").until_now()).unwrap_err();
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "there is no topic `nowhere`"));
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.message().starts_with("there is no topic `nowhere`: "), "{error}");
     let topic = topic_of(broker, "there", 1, 0..1);
     let source = || KafkaSource::new(broker.address(), topic.as_str()).until_now();
     for fixed in ["enable.auto.commit", "auto.offset.reset", "group.id", "bootstrap.servers"] {

@@ -270,7 +270,7 @@ fn refused(broker: &mut Broker) {
     type Encode = fn(u64, &mut Outgoing) -> thalweg::Result<()>;
     let none: Encode = |_, _| Ok(());
     let error = run(KafkaSink::at_least_once(&address, "nowhere", none));
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Io, "there is no topic `nowhere`"));
+    assert_eq!(error.kind(), ErrorKind::Io);
     assert!(error.operator().is_some_and(|name| name.starts_with("write (")), "{error}");
     let topic = broker.topic("refused", 2);
     for fixed in ["enable.idempotence", "transactional.id", "bootstrap.servers"] {

@@ -5,8 +5,8 @@
 )]
 
 use super::hosts::Lines;
-use super::interrupt;
 use super::progress::Shown;
+use super::{interrupt, logging};
 use crate::checkpoint::PlanComparison;
 use crate::config::{CheckpointConfig, Config, Format, Settings, StatsFormat};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +42,7 @@ impl Application for Attended {
             hosts.leave();
             std::process::exit(0);
         }
+        logging::print_warnings();
         interrupt::check()
     }
 

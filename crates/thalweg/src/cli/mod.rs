@@ -29,6 +29,8 @@
 //!   iterator or closure blocks.
 //! - When a job that has dropped late records is over, a warning on standard error says which operator dropped them,
 //!   how many, and what to do.
+//! - What connectors log as warnings is printed to standard error, as that a broker does not answer, unless the program has installed
+//!   a logger before the first job starts. It cannot install one later.
 //! - On several hosts (see [`EngineArgs::environment`]) the progress and the statistics are printed by the first one
 //!   alone, and standard output is that of the first alone: what other hosts print there is discarded as soon as they
 //!   have an environment. Lines that the engine prints to standard error begin with the number of the host, as in
@@ -52,6 +54,7 @@ mod args;
 mod exit;
 mod hosts;
 mod interrupt;
+mod logging;
 mod progress;
 
 pub use args::EngineArgs;

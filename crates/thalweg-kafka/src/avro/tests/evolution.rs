@@ -18,6 +18,21 @@ fn read<T: DeserializeOwned>(writer: &str, reader: &str, bytes: &[u8]) -> Result
     decode(&plan, bytes).map_err(|fault| fault.to_string())
 }
 
+#[test]
+fn a_field_is_read_once_though_several_of_its_aliases_were_written() {
+    let old = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "first", "type": "int"}, {"name": "second", "type": "int"}, {"name": "b", "type": "int"}]}"#;
+    let bytes = encoded(old, &json!({ "first": 1, "second": 2, "b": 3 }));
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct R {
+        a: i32,
+        b: i32,
+    }
+    let new = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "b", "type": "int", "aliases": ["first"]}, {"name": "a", "type": "int", "aliases": ["second", "first"]}]}"#;
+    assert_eq!(read(old, new, &bytes), Ok(R { a: 1, b: 3 }));
+}
+
 const OLD: &str = r#"{"type": "record", "name": "Order", "namespace": "shop", "fields": [
     {"name": "id", "type": "int"}, {"name": "note", "type": "string"}, {"name": "customer", "type": "string"}]}"#;
 

@@ -255,6 +255,22 @@ fn what_has_failed_is_not_requested_for_each_record() {
 }
 
 #[test]
+fn any_number_of_unknown_schemas_takes_little_memory() {
+    let fake = Fake::new([refused(404, 40403, "no")]);
+    let decoder = fake.decoder();
+    let most = crate::avro::decoder::REMEMBERED;
+    for id in 0..most as u32 + 500 {
+        let [a, b, c, d] = id.to_be_bytes();
+        assert_eq!(
+            decoder.decode::<i64>(&[0, a, b, c, d, 6]).unwrap_err().kind(),
+            ErrorKind::Input
+        );
+        assert!(decoder.remembered() <= most);
+    }
+    assert!(decoder.remembered() > 400);
+}
+
+#[test]
 fn bytes_of_another_form_are_named_without_a_request() {
     let fake = Fake::new([long()]);
     let decoder = fake.decoder();
