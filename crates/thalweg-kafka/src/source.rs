@@ -365,6 +365,18 @@ impl KafkaSource {
         Ok(partitions)
     }
 
+    /// Refuses what does not go together.
+    fn check_settings(&self) -> Result<()> {
+        let what = if self.begin == Begin::Committed && self.group.is_none() {
+            "`Begin::Committed` begins where a group has committed: name it with `KafkaSource::group`"
+        } else if self.leaves_deleted && !self.topics.is_pattern() {
+            "`KafkaSource::leave_out_deleted_topics` is for the topics of a pattern: those that are named have to be there"
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Config, what))
+    }
+
     /// Refuses offsets of partitions that are not read.
     fn check_offsets(&self, partitions: &[Partition]) -> Result<()> {
         let begins = match &self.begin {
@@ -492,17 +504,10 @@ impl SplitSource for KafkaSource {
 
     fn splits(&self) -> Result<Vec<Partition>> {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_settings()?;
         match self.list() {
             Ok(partitions) => {
                 if listed.is_none() {
-                    if self.begin == Begin::Committed && self.group.is_none() {
-                        let what = "`Begin::Committed` begins where a group has committed: name it with `KafkaSource::group`";
-                        return Err(Error::new(ErrorKind::Config, what));
-                    }
-                    if self.leaves_deleted && !self.topics.is_pattern() {
-                        let what = "`KafkaSource::leave_out_deleted_topics` is for the topics of a pattern: those that are named have to be there";
-                        return Err(Error::new(ErrorKind::Config, what));
-                    }
                     self.check_offsets(&partitions)?;
                     self.check_group(&partitions)?;
                 }

@@ -334,6 +334,14 @@ impl Checkpoints {
         for slot in slots.iter() {
             let what = match snapshot.shape(&slot.id) {
                 Some(shape) if *shape == slot.shape => continue,
+                Some(shape)
+                    if shape.entries == slot.shape.entries && shape.by_key == slot.shape.by_key =>
+                {
+                    format!(
+                        "the checkpoint has {} as that of `{}`, and this program as that of `{}`",
+                        slot.id, shape.operator, slot.shape.operator
+                    )
+                }
                 Some(shape) => {
                     let why = match lock(&self.migrated).get(&slot.id) {
                         Some(Err(why)) => format!(", and {why}"),

@@ -167,6 +167,13 @@ impl Checkpointing {
         Ok(Self { writer, checkpoints, interval, dir, named, spill_dir, resumption })
     }
 
+    /// Says from what the job goes on: before it is launched, as sinks then commit what the checkpoint has, which may take long.
+    pub(super) fn announce(&self, warnings: &Warnings) {
+        if let Some(resumption) = &self.resumption {
+            warnings.of_recovery(resumption);
+        }
+    }
+
     /// The job could not be started: its directory may be that of another one.
     pub(super) fn forget(self) {
         lock(&USED).remove(&(self.dir, self.writer.host));
@@ -176,9 +183,6 @@ impl Checkpointing {
     /// done. What keeps one from being taken is a warning, and the job goes on.
     pub(super) fn start(self, job: &Arc<RunningJob>, warnings: Warnings) -> Result<Checkpointer> {
         if self.writer.host == HostId::FIRST {
-            if let Some(resumption) = &self.resumption {
-                warnings.of_recovery(resumption);
-            }
             self.checkpoints.migrations().iter().for_each(|line| warnings.of_recovery(line));
             for op in &job.launched().plan.operators {
                 if let Some((_, what)) = AT_LEAST_ONCE.iter().find(|(kind, _)| *kind == op.kind) {

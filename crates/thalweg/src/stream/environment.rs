@@ -305,6 +305,7 @@ impl Environment {
             (None, Some(config)) => {
                 let spill_dir = &self.config().spill_dir;
                 Checkpointing::open(config, spill_dir, &self.runtime.hosts, &warnings)
+                    .inspect(|opened| opened.announce(&warnings))
                     .map(|opened| Some(Arc::clone(&stored.insert(opened).checkpoints)))
             }
             (given, _) => Ok(given.cloned()),
