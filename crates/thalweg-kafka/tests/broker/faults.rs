@@ -23,6 +23,7 @@ pub const TESTS: &[Test] = &[
     ("records_that_expire_before_they_are_read_are_an_error", expired_while_it_runs),
     ("records_that_expire_between_two_runs_are_an_error", expired_between_runs),
     ("a_checkpoint_of_a_source_without_an_end_is_not_gone_on_from_with_one", other_end),
+    ("a_job_with_an_end_reads_no_partition_that_is_added_between_runs", added_behind_the_end),
     ("a_transaction_whose_time_is_over_is_written_again", out_of_time),
     ("warnings_name_the_operator_and_the_topic", warned),
 ];
@@ -158,6 +159,38 @@ fn make_anew(broker: &Broker, topic: &str) {
     wait("the topic goes", || broker.topics(topic).is_empty());
     broker.topic(topic, 1);
     broker.append(topic, Some(0), texts(100..150).iter().map(|text| ("", text.as_str())));
+}
+
+fn added_behind_the_end(broker: &mut Broker) {
+    let later = Timestamp::from_micros(i64::MAX / 2);
+    let ends: [(&str, &dyn Fn(KafkaSource, &str) -> KafkaSource); 3] = [
+        ("added-now", &|source, _| source.until_now()),
+        ("added-time", &|source, _| source.until(later)),
+        ("added-offsets", &|source, topic| {
+            source.until_offsets([((topic.to_owned(), 0), 60)].into())
+        }),
+    ];
+    for (name, end) in ends {
+        let topic = broker.topic(name, 1);
+        append_each(broker, &topic, 0..60);
+        let mut folders = Folders::new();
+        let seen = Seen::up_to(3);
+        let ending = || end(source(broker, &topic), &topic);
+        let job = started(ending(), Some(&folders.next()), &seen).unwrap();
+        wait("records", || seen.all().len() == 3);
+        job.suspend().unwrap();
+        seen.go_on();
+        assert_eq!(error_of(job).kind(), ErrorKind::Suspended);
+        let mut all = seen.all();
+        assert!(all.len() < 60, "{name} was read to its end");
+        broker.add_partitions(&topic, 2);
+        let added = texts(1000..1050);
+        broker.append(&topic, Some(1), added.iter().map(|text| ("", text.as_str())));
+        let seen = Arc::default();
+        started(ending(), Some(&folders.next()), &seen).unwrap().wait().unwrap();
+        all.extend(seen.all());
+        assert_eq!(all, texts(0..60), "{name}");
+    }
 }
 
 fn anew_while_it_runs(broker: &mut Broker) {
