@@ -203,6 +203,8 @@ pub(crate) struct Suspect {
     pub(crate) number: i32,
     /// When it was said.
     pub(crate) since: Instant,
+    /// Whether it is not believed at once that it is gone, as the job would go on without it.
+    pub(crate) asks_again: bool,
     /// What its reader looks at, and may have given up.
     pub(crate) verdict: Weak<OnceLock<Verdict>>,
 }
@@ -338,9 +340,12 @@ fn attend(
         for mut suspect in due {
             let Some(verdict) = suspect.verdict.upgrade() else { continue };
             match find(consumer, &suspect) {
-                Some(found) => _ = verdict.set(found),
-                // No broker answers: later.
-                None => {
+                Some(found) if found == Verdict::There || !suspect.asks_again => {
+                    _ = verdict.set(found);
+                }
+                // Once more; or no broker answers.
+                found => {
+                    suspect.asks_again &= found.is_none();
                     suspect.since = Instant::now();
                     suspects.lock().unwrap_or_else(PoisonError::into_inner).push(suspect);
                 }
@@ -366,6 +371,10 @@ fn attend(
 fn find(consumer: &Consumer, Suspect { topic, number, .. }: &Suspect) -> Option<Verdict> {
     let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(5)).ok()?;
     let topic = metadata.topics().iter().find(|found| found.name() == topic)?;
+    let is_gone = |code| matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic);
+    if topic.error().map(Code::from).is_some_and(|code| !is_gone(code)) {
+        return None;
+    }
     let is_there = topic.partitions().iter().any(|partition| partition.id() == *number);
     Some(if is_there { Verdict::There } else { Verdict::Gone })
 }

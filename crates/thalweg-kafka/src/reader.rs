@@ -26,7 +26,7 @@ use thalweg::{Error, ErrorKind, Place, Result};
 const TURN: usize = 1024;
 const RUN: usize = 64;
 /// When to ask again where a partition ends.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Reads one partition.
 pub struct Reader {
@@ -315,20 +315,8 @@ impl Reader {
                 Some(ends) => Err(gone(&self.partition, self.next, &lost(self.next, *ends))),
             };
         }
-        if let Some(EndOfFetch::Asked(ends, at)) = &self.end_of_fetch {
-            let (ends, until) = (ends.get().copied(), self.until.unwrap_or_default());
-            match ends {
-                None => return Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
-                Some(Some((_, end))) if end >= until => self.fetch_again()?,
-                Some(_) if at.elapsed() < ASK_AGAIN => {
-                    return Ok(ReadStatus::PendingFor(ASK_AGAIN));
-                }
-                Some(_) => self.ask_for_end()?,
-            }
-            return Ok(ReadStatus::PendingFor(ASK_AGAIN));
-        }
         match self.suspected.as_ref().map(|verdict| verdict.get()) {
-            None => Ok(ReadStatus::Pending),
+            None => self.wait_for_end(),
             Some(None) => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
             Some(Some(Verdict::There)) => {
                 self.suspected = None;
@@ -356,8 +344,13 @@ impl Reader {
         }
         let verdict = Arc::new(OnceLock::new());
         let Partition { topic, number } = self.partition.clone();
-        let suspect =
-            Suspect { topic, number, since: Instant::now(), verdict: Arc::downgrade(&verdict) };
+        let suspect = Suspect {
+            topic,
+            number,
+            since: Instant::now(),
+            asks_again: self.leaves_deleted,
+            verdict: Arc::downgrade(&verdict),
+        };
         let mut suspects = self.client.suspects.lock().unwrap_or_else(PoisonError::into_inner);
         suspects.push(suspect);
         self.suspected = Some(verdict);
@@ -369,6 +362,31 @@ impl Reader {
             self.lost = Some(self.client.ends(&self.partition, Arc::clone(&self.waker))?);
         }
         Ok(())
+    }
+
+    /// What is to be done where librdkafka may have read all.
+    fn wait_for_end(&mut self) -> Result<ReadStatus> {
+        let Some(EndOfFetch::Asked(ends, at)) = &self.end_of_fetch else {
+            return Ok(ReadStatus::Pending);
+        };
+        let (ends, until) = (ends.get().copied(), self.until.unwrap_or_default());
+        match ends {
+            None => {}
+            Some(Some((_, end))) if end >= until => self.fetch_again()?,
+            Some(_) if at.elapsed() < ASK_AGAIN => {}
+            Some(answer) => {
+                match answer {
+                    None => self.suspect(),
+                    Some((_, end)) => log::info!(
+                        "{}: {} ends at {end} for now, and is to be read until {until}",
+                        self.client.connections().operator(),
+                        self.partition
+                    ),
+                }
+                self.ask_for_end()?;
+            }
+        }
+        Ok(ReadStatus::PendingFor(ASK_AGAIN))
     }
 
     /// Asks whether the partition ends where it should.

@@ -1,6 +1,6 @@
 //! Topics as sources.
 
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, Room};
 use crate::client::{Client, LONG_PATIENCE, Options, PATIENCE, asked, asked_for, error};
 use crate::connections::Watch;
 use crate::fetch::{Fetcher, Plan};
@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 use thalweg::connector::{SplitContext, SplitSource};
-use thalweg::memory::MemoryPool;
+use thalweg::memory::{MemoryPool, Reservation};
 use thalweg::time::Timestamp;
 use thalweg::{Error, ErrorKind, Result};
 
@@ -219,7 +219,8 @@ impl KafkaSource {
 
     /// Goes on without topics of a [pattern](Topics::matching) that are deleted: what was read of them stays read, and a warning in the
     /// facade [`log`] says so. Otherwise such a topic ends the job, and each run that goes on from a checkpoint that has it. Records that
-    /// were not read are lost either way. A topic that is made anew under the same name ends the job all the same.
+    /// were not read are lost either way. A topic that is made anew under the same name ends the job while it runs, and is not read by
+    /// those that go on from its checkpoints.
     ///
     /// Named topics have to be there: with them it is an error of kind [`Config`](ErrorKind::Config) when the job starts.
     ///
@@ -363,6 +364,21 @@ impl KafkaSource {
         let mut partitions: Vec<_> = topics.into_iter().flat_map(of).collect();
         partitions.sort();
         Ok(partitions)
+    }
+
+    fn reader(
+        &self,
+        (fetcher, client): (Option<(Arc<Fetcher>, Room)>, Arc<Client>),
+        split: &Partition,
+        position: Position,
+        cx: &SplitContext,
+        memory: Reservation,
+    ) -> Result<Reader> {
+        let reader = match fetcher {
+            Some(by) => Reader::by_fetcher(by, client, split, position, cx.waker(), memory),
+            None => Reader::by_librdkafka(client, split, position, cx.waker(), memory)?,
+        };
+        Ok(reader.leaving_out_deleted(self.leaves_deleted))
     }
 
     /// Refuses what does not go together.
@@ -564,24 +580,21 @@ impl SplitSource for KafkaSource {
                 Position { topic, ..position }
             }
             None => {
+                // What was added to a source that ends after it had begun is behind its end.
+                if cx.is_new() && self.is_bounded() {
+                    let none = Position { next: 0, until: Some(0), topic };
+                    return self.reader((fetcher, client), split, none, cx, memory);
+                }
                 let lister = self.lister()?;
                 // One that was just created may have no leader yet.
                 let patience = if cx.is_new() { LONG_PATIENCE } else { PATIENCE };
                 let found = Ends { client: &lister, at: split, patience, found: OnceCell::new() };
                 let next = self.first_offset(&found, cx.is_new())?;
-                // What was added to a source that ends after it had begun is behind its end.
-                let until = match cx.is_new() && self.is_bounded() {
-                    true => Some(next),
-                    false => self.last_offset(&found)?,
-                };
+                let until = self.last_offset(&found)?;
                 Position { next, until, topic }
             }
         };
-        let reader = match fetcher {
-            Some(by) => Reader::by_fetcher(by, client, split, position, cx.waker(), memory),
-            None => Reader::by_librdkafka(client, split, position, cx.waker(), memory)?,
-        };
-        Ok(reader.leaving_out_deleted(self.leaves_deleted))
+        self.reader((fetcher, client), split, position, cx, memory)
     }
 
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {

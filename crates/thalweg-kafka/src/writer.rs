@@ -229,6 +229,9 @@ pub(crate) struct Sent {
     acknowledged: Condvar,
 }
 
+/// How long a writer waits for room in the client's queue: it has a thread of the job meanwhile.
+const NO_ROOM: Duration = Duration::from_secs(10);
+
 /// A record that the client does not take, and why.
 type Unsent<'a> = (KafkaError, BaseRecord<'a, [u8], [u8], Arc<Sent>>);
 
@@ -261,7 +264,10 @@ impl Sent {
         record: &Outgoing,
     ) -> Result<()> {
         let context = producer.client().context();
-        while matches!(cause, KafkaError::MessageProduction(Code::QueueFull)) {
+        let until = Instant::now() + NO_ROOM;
+        while matches!(cause, KafkaError::MessageProduction(Code::QueueFull))
+            && Instant::now() < until
+        {
             context.check()?;
             thread::sleep(Duration::from_millis(1));
             match producer.send(back) {

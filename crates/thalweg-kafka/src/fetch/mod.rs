@@ -45,8 +45,8 @@ const FORGOTTEN: Duration = Duration::from_secs(5);
 
 /// After so many answers in a row that a partition has no leader it is logged. They come each [`LONGEST_PAUSE`].
 const SAID_AFTER: u32 = 10;
-/// After so many in a row with a leader of an earlier epoch, it is believed.
-const BELIEVED_AFTER: u32 = 20;
+/// After so many in a row with a leader of an earlier epoch, it is believed: in about two minutes.
+const BELIEVED_AFTER: u32 = 120;
 /// In place of the number of a broker: any that is asked who leads.
 const ANY: i32 = -1;
 
@@ -148,8 +148,9 @@ struct Assigned {
     not_before: Instant,
     /// How often a broker has failed for this partition of late.
     failures: u32,
-    /// How often brokers have said in a row that it has no leader, or one of an earlier epoch.
-    unknown: u32,
+    /// How often brokers have said in a row that it has no leader, and that it has one of an earlier epoch.
+    leaderless: u32,
+    older: u32,
 }
 
 impl Assigned {
@@ -198,7 +199,8 @@ impl Fetcher {
             last_epoch: -1,
             not_before: Instant::now(),
             failures: 0,
-            unknown: 0,
+            leaderless: 0,
+            older: 0,
         };
         self.0.state().partitions.push(assigned);
         self.0.changed.notify_all();
@@ -275,15 +277,12 @@ impl Shared {
             let mut state = self.state();
             let asked = state.partitions.iter_mut();
             let asked = asked.filter(|assigned| names.contains(&assigned.topic));
+            let mut leaderless = Vec::new();
             match found {
                 Ok(topics) => asked.for_each(|assigned| {
                     settle(assigned, &topics, self.are_same);
-                    if assigned.unknown == SAID_AFTER {
-                        let (reader, Assigned { topic, number, .. }) =
-                            (self.client.connections().operator(), &*assigned);
-                        log::warn!(
-                            "{reader}: {topic}/{number} has no leader for now, so its records wait: the brokers that have them may be away"
-                        );
+                    if assigned.leaderless == SAID_AFTER {
+                        leaderless.push(format!("{}/{}", assigned.topic, assigned.number));
                     }
                 }),
                 Err(fault) => {
@@ -318,6 +317,12 @@ impl Shared {
             }
             drop(state);
             self.changed.notify_all();
+            for partition in leaderless {
+                let reader = self.client.connections().operator();
+                log::warn!(
+                    "{reader}: {partition} has no leader for now, so its records wait: the brokers that have them may be away"
+                );
+            }
         }
     }
 
@@ -512,7 +517,10 @@ fn settle(assigned: &mut Assigned, topics: &[FoundTopic], are_same: bool) {
         Some(leader)
             if leader.epoch < assigned.last_epoch
                 && id == assigned.current_id
-                && assigned.unknown < BELIEVED_AFTER => {}
+                && assigned.older < BELIEVED_AFTER =>
+        {
+            assigned.older += 1;
+        }
         Some(leader) if !is_another && is_new(&leader) => {
             if assigned.current_id.is_some() && id != assigned.current_id {
                 assigned.queue.forget_epoch();
@@ -526,12 +534,17 @@ fn settle(assigned: &mut Assigned, topics: &[FoundTopic], are_same: bool) {
         }
         _ => {}
     }
-    match assigned.leader {
-        Some(_) => assigned.unknown = 0,
-        None => {
-            assigned.unknown = assigned.unknown.saturating_add(1);
-            assigned.forget_leader();
+    if leader.is_none() {
+        assigned.older = 0;
+    }
+    if assigned.leader.is_some() {
+        (assigned.leaderless, assigned.older) = (0, 0);
+    } else {
+        // One that is not there is the reader's to find out.
+        if leader.is_none() && !matches!(verdict(code), Verdict::FindLeader(Some(_))) {
+            assigned.leaderless = assigned.leaderless.saturating_add(1);
         }
+        assigned.forget_leader();
     }
     if let Some((now, before)) = id.zip(assigned.expected_id)
         && is_another

@@ -221,12 +221,13 @@ fn leaders_of_earlier_epochs_are_believed_once_all_brokers_say_so() {
         last_epoch: -1,
         not_before: Instant::now(),
         failures: 0,
-        unknown: 0,
+        leaderless: 0,
+        older: 0,
     };
     settle(&mut assigned, &found(-1, 5), true);
-    assert_eq!((assigned.leader.is_none(), assigned.unknown), (true, 1));
+    assert_eq!((assigned.leader.is_none(), assigned.leaderless), (true, 1));
     settle(&mut assigned, &found(2, 5), true);
-    assert!(assigned.is_led_by(2) && assigned.unknown == 0);
+    assert!(assigned.is_led_by(2) && assigned.leaderless == 0);
     assigned.forget_leader();
     // One that is cut off still leads, as it says.
     settle(&mut assigned, &found(1, 4), true);

@@ -162,11 +162,11 @@ fn make_anew(broker: &Broker, topic: &str) {
 }
 
 fn added_behind_the_end(broker: &mut Broker) {
-    let later = Timestamp::from_micros(i64::MAX / 2);
-    let ends: [(&str, &dyn Fn(KafkaSource, &str) -> KafkaSource); 3] = [
-        ("added-now", &|source, _| source.until_now()),
-        ("added-time", &|source, _| source.until(later)),
-        ("added-offsets", &|source, topic| {
+    type Ending = fn(KafkaSource, &str) -> KafkaSource;
+    let ends: [(&str, Ending); 3] = [
+        ("added-now", |source, _| source.until_now()),
+        ("added-time", |source, _| source.until(Timestamp::from_micros(i64::MAX / 2))),
+        ("added-offsets", |source, topic| {
             source.until_offsets([((topic.to_owned(), 0), 60)].into())
         }),
     ];

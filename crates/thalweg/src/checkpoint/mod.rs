@@ -39,7 +39,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{hashes_of, owner_of_group};
 use crate::flow::{AtEnd, Epoch, Event, Op};
 use crate::state::HashRange;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
 use files::{FileEntry, SavedFiles, Spilled};
@@ -94,6 +94,9 @@ pub(crate) struct Checkpoints {
     /// Where spill files are copied.
     files: Option<Arc<SavedFiles>>,
     storage: Option<Arc<dyn Storage>>,
+    /// Whether a part was written of what this host has saved at its end: it counts yet, with copies to which no state here refers
+    /// any more.
+    has_ended: AtomicBool,
     /// Of tasks that are made to be compared with a snapshot, and never run.
     trial: Option<Mutex<Trial>>,
 }
@@ -175,7 +178,8 @@ impl Checkpoints {
         let files = files.map(|folder| Arc::new(SavedFiles::new(folder)));
         let (slots, clock) = (Mutex::default(), OnceLock::new());
         let migrated = Mutex::default();
-        Self { restored, migrated, slots, clock, dir: None, files, storage, trial: None }
+        let has_ended = AtomicBool::new(false);
+        Self { restored, migrated, slots, clock, dir: None, files, storage, has_ended, trial: None }
     }
 
     /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.
@@ -451,7 +455,8 @@ impl Checkpoints {
     /// After a checkpoint was written, or could not be: removes copies of files on disk that none needs. `is_saved` says whether a
     /// checkpoint may refer to a copy.
     pub(crate) fn remove_unsaved(&self, is_saved: impl Fn(&str) -> bool) {
-        if let Some(files) = &self.files {
+        if let Some(files) = self.files.as_ref().filter(|_| !self.has_ended.load(Ordering::Acquire))
+        {
             files.remove_unsaved(is_saved);
         }
     }
@@ -472,6 +477,7 @@ fn advice(dir: &Path) -> String {
 
 impl AtEnd for Checkpoints {
     fn ended_here(&self) -> Option<Vec<u8>> {
+        self.has_ended.store(true, Ordering::Release);
         let part = self.storage.as_ref()?.store_last_part(self.take_last());
         self.release_files();
         Some(part?.report())

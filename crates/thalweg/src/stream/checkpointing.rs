@@ -308,9 +308,10 @@ impl Checkpointing {
         })?;
         lateness.passed_after(Duration::from_nanos(job.now().saturating_sub(began)));
         let Some(epoch) = epoch.filter(|_| !job.is_over()) else { return Ok(false) };
+        let before = lock(&self.writer.written).last;
         let written = self.write(job, epoch);
         if let Err(error) = &written {
-            let may_be_there = self.writer.may_be_there();
+            let may_be_there = self.writer.may_be_there(before);
             let by_plan = error.kind() == ErrorKind::Plan;
             job.launched().job.fails(Failed { may_be_there, by_plan });
         }
@@ -559,10 +560,10 @@ impl Writer {
         Ok(true)
     }
 
-    /// Whether the last one that could not be written may be there all the same.
-    fn may_be_there(&self) -> bool {
+    /// Whether one that could not be written since the one with this number may be there all the same.
+    fn may_be_there(&self, before: u64) -> bool {
         let written = lock(&self.written);
-        written.complete < written.last && self.store.refers_with(written.last)
+        before < written.last && self.store.refers_with(written.last)
     }
 
     /// The age of the newest checkpoint, where that is known; `None` if there is no checkpoint.
