@@ -142,6 +142,7 @@ fn aborted(broker: &mut Broker) {
     // The last records of both partitions are none.
     write(300, false);
     assert_eq!(texts(source()), committed);
+    assert_eq!(texts(source().fetch_by_librdkafka()), committed);
     let all = source().option("isolation.level", "read_uncommitted");
     assert_eq!(texts(all).len(), 400);
 }
@@ -510,6 +511,7 @@ fn compacted(broker: &mut Broker) {
     assert_eq!(read.iter().filter(|text| *text == "c").count(), 50);
     let numbered = read.iter().filter(|text| text.len() == 6).cloned().collect::<Vec<_>>();
     assert_eq!(numbered, numbers(0..200));
+    assert_eq!(texts(source().fetch_by_librdkafka()), read);
     assert_eq!(broker.committed("compacted", &topic, 0), Some(broker.end_of(&topic, 0)));
     // From and until offsets that were removed: of the first round.
     let at = |offset| BTreeMap::from([((topic.clone(), 0), offset)]);
