@@ -391,7 +391,11 @@ impl Checkpoints {
             Taken { snapshot: Snapshot::default(), syncs: Vec::new(), commits: Vec::new() };
         taken.snapshot.clock = self.clock.get().map(Clock::read).unwrap_or_default();
         let mut refused = None;
-        let superseded = &superseded | &self.superseded(epoch);
+        // What was saved at the end counts yet, with its copies: later checkpoints must have them, too.
+        let superseded = match self.has_ended.load(Ordering::Acquire) && epoch < Epoch::LAST {
+            true => self.superseded(epoch),
+            false => &superseded | &self.superseded(epoch),
+        };
         let slots = lock(&self.slots);
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in slots.iter() {

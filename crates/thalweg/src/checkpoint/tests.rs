@@ -160,7 +160,9 @@ fn what_is_read_must_be_the_same() {
     let numbers = |to: u64| move |env: &Environment| env.range(0..to).for_each(drop);
     let snapshot = saved(numbers(900_000), 2, 1, 10).unwrap().snapshot;
     let error = refusal(numbers(900_001), snapshot).to_string();
-    assert!(error.contains("0..900000`, and this program as that of `"), "{error}");
+    for part in ["`, and this program as that of `", "900000", "900001"] {
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 /// Calls a closure when a job on one host ends.
