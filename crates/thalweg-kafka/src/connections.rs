@@ -233,7 +233,11 @@ pub(crate) fn advice((code, reason): &Failed) -> &'static str {
         || has("unknown ca")
     {
         "; the brokers want a certificate that they trust: `ssl.certificate.location` and `ssl.key.location`"
-    } else if has("PLAINTEXT broker") || has("wrong version number") {
+    } else if has("PLAINTEXT broker")
+        || has("wrong version number")
+        // Which of the two is heard first is a matter of time.
+        || (has("closed by peer") && has("SSL_HANDSHAKE"))
+    {
         "; without TLS, `security.protocol` is `plaintext` or `sasl_plaintext`"
     } else if has("APIVERSION_QUERY") && !reason.starts_with("ssl://") {
         // What a broker with TLS does with the first request of a client without.
