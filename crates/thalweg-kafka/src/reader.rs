@@ -56,7 +56,7 @@ pub struct Reader {
 /// librdkafka has said that the partition ends before it should. What is not there are no records then: they were of an aborted
 /// transaction, or removed by compaction. But a broker that has just begun to lead may not know yet of records that are there.
 enum EndOfFetch {
-    /// Where it ends is asked for, since then.
+    /// The answer to where it ends, once it has come, and when the request was made.
     Asked(FoundEnds, Instant),
     /// It ends where it should: the broker that said so is fetched from once more.
     Again,
