@@ -320,7 +320,8 @@ impl Reader {
             Some(None) => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
             Some(Some(Verdict::There)) => {
                 self.suspected = None;
-                Ok(ReadStatus::Pending)
+                // Its answer may have come meanwhile, and woken the reader in vain.
+                self.wait_for_end()
             }
             Some(Some(Verdict::Gone)) if self.leaves_deleted => {
                 log::warn!(

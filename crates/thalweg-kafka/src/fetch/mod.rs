@@ -154,6 +154,23 @@ struct Assigned {
 }
 
 impl Assigned {
+    /// Without a leader, which is looked for at once.
+    fn new(partition: &Partition, id: Option<TopicId>, queue: Arc<Queue>) -> Self {
+        Self {
+            topic: partition.topic.as_str().into(),
+            number: partition.number,
+            expected_id: id,
+            current_id: None,
+            queue,
+            leader: None,
+            last_epoch: -1,
+            not_before: Instant::now(),
+            failures: 0,
+            leaderless: 0,
+            older: 0,
+        }
+    }
+
     fn is_led_by(&self, node: i32) -> bool {
         self.leader.is_some_and(|leader| leader.node == node)
     }
@@ -189,19 +206,7 @@ impl Fetcher {
 
     /// Begins to fetch a partition.
     pub(crate) fn add(&self, partition: &Partition, id: Option<TopicId>, queue: Arc<Queue>) {
-        let assigned = Assigned {
-            topic: partition.topic.as_str().into(),
-            number: partition.number,
-            expected_id: id,
-            current_id: None,
-            queue,
-            leader: None,
-            last_epoch: -1,
-            not_before: Instant::now(),
-            failures: 0,
-            leaderless: 0,
-            older: 0,
-        };
+        let assigned = Assigned::new(partition, id, queue);
         self.0.state().partitions.push(assigned);
         self.0.changed.notify_all();
     }

@@ -7,12 +7,13 @@ use super::{
 use crate::ahead::Room;
 use crate::client::Options;
 use crate::ends::End;
+use crate::partition::Partition;
 use crate::protocol::answer::Answered;
 use crate::protocol::batches::{Batches, Wrong};
 use crate::protocol::{FoundTopic, Leader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The length of a batch without records.
 const BATCH: usize = 61;
@@ -211,19 +212,8 @@ fn found(node: i32, epoch: i32) -> Vec<FoundTopic> {
 
 #[test]
 fn leaders_of_earlier_epochs_are_believed_once_all_brokers_say_so() {
-    let mut assigned = Assigned {
-        topic: "orders".into(),
-        number: 0,
-        expected_id: None,
-        current_id: None,
-        queue: Arc::new(queue().0),
-        leader: None,
-        last_epoch: -1,
-        not_before: Instant::now(),
-        failures: 0,
-        leaderless: 0,
-        older: 0,
-    };
+    let partition = Partition { topic: "orders".to_owned(), number: 0 };
+    let mut assigned = Assigned::new(&partition, None, Arc::new(queue().0));
     settle(&mut assigned, &found(-1, 5), true);
     assert_eq!((assigned.leader.is_none(), assigned.leaderless), (true, 1));
     settle(&mut assigned, &found(2, 5), true);
