@@ -119,8 +119,8 @@ fn short_stop(lab: &Lab) -> Result<()> {
     sessions_are_in(&lab.path("sessions"))
 }
 
-/// For twenty seconds, one job after another in each of two processes: what they have after the first tenth is what they
-/// have at the end.
+/// For twenty seconds, one job after another in each of two processes: what they have after the first third, by when
+/// allocators have got to know what is needed, is what they have at the end.
 fn repeat(lab: &Lab) -> Result<()> {
     lab.set_packet_size(60_000)?;
     let before = lab.counts()?;
@@ -135,12 +135,12 @@ fn repeat(lab: &Lab) -> Result<()> {
             .map(|line| line.split(' ').map(str::parse).collect::<Result<_, _>>())
             .collect::<Result<_, _>>()
             .context("a line of what is used")?;
-        let tenth = used.len().div_ceil(10);
         let (rounds, host) = (used.len(), ended.host);
         let most = |of: usize, rounds: &[Vec<u64>]| {
             rounds.iter().filter_map(|used| used.get(of)).max().copied().unwrap_or(0)
         };
-        let both = |of| (most(of, &used[..tenth]), most(of, &used[rounds - tenth..]));
+        let (first, last) = (&used[..rounds.div_ceil(3)], &used[rounds - rounds.div_ceil(10)..]);
+        let both = |of| (most(of, first), most(of, last));
         let [memory, files, threads] = [0, 1, 2].map(both);
         println!(
             "host {host}: {rounds} rounds; memory {} then {} KiB, {} then {} files, {} then {} threads",
