@@ -108,7 +108,7 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
             kafka::kill(*kills, seed, &mut totals).with_context(|| {
                 format!("the times are those of `--kills {kills} --kafka-seed {seed}`")
             })?;
-            some_ran(totals)
+            some_ran(&totals)
         }
     }
 }
@@ -120,10 +120,10 @@ fn tests(which: &[&str], variables: &[(&str, String)]) -> Result<()> {
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     let mut totals = Totals::default();
     run_tests(&mut command, &mut totals)?;
-    some_ran(totals)
+    some_ran(&totals)
 }
 
-fn some_ran(totals: Totals) -> Result<()> {
+fn some_ran(totals: &Totals) -> Result<()> {
     if totals.ran() == 0 {
         bail!("no test ran, although there should be some");
     }

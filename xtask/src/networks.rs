@@ -13,7 +13,7 @@ mod launched;
 mod programs;
 mod strangers;
 
-use crate::process::{Totals, cargo, program, root, run_tests};
+use crate::process::{FAILURES, Totals, cargo, program, root, run_tests};
 use crate::{metadata, setup};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -115,7 +115,7 @@ fn run_inside(target: &Path, names: &[String]) -> Result<()> {
     let chosen = |case: &&Case| {
         names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str()))
     };
-    let mut totals = Totals::default();
+    let (mut passed, mut failures) = (0, Vec::new());
     for case in [cases::CASES, faults::CASES, strangers::CASES, launched::CASES]
         .concat()
         .iter()
@@ -126,21 +126,22 @@ fn run_inside(target: &Path, names: &[String]) -> Result<()> {
         let seconds = start.elapsed().as_secs_f64();
         match result {
             Ok(()) => {
-                totals.passed += 1;
+                passed += 1;
                 println!("{}: ok ({seconds:.1} s)", case.name);
             }
             Err(error) => {
-                totals.failed += 1;
                 println!("{}: FAILED ({seconds:.1} s): {error:#}", case.name);
+                failures.push(format!("{}: {error:#}", case.name));
             }
         }
     }
-    let verdict = if totals.failed == 0 { "ok" } else { "FAILED" };
-    println!("test result: {verdict}. {} passed; {} failed;", totals.passed, totals.failed);
-    match totals.failed {
-        0 => Ok(()),
-        failed => bail!("{failed} cases have failed"),
+    if failures.is_empty() {
+        println!("test result: ok. {passed} passed; 0 failed;");
+        return Ok(());
     }
+    println!("{FAILURES}\n{}", failures.join("\n"));
+    println!("test result: FAILED. {passed} passed; {} failed;", failures.len());
+    bail!("{} cases have failed", failures.len())
 }
 
 /// A script that the hosts of a network run beside the job.

@@ -7,28 +7,39 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// How many tests passed and failed, summed over any number of test programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many tests passed and failed, summed over any number of test programs, and what these said of those that failed.
+#[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// The first lines of what each program printed below `failures:`.
+    pub(crate) failures: String,
+    /// How many more lines of the program that prints its failures are kept.
+    room: usize,
 }
+
+/// How many lines of one program's failures are repeated at the end: what it has to say of two or three.
+const LINES: usize = 60;
 
 impl Totals {
     /// The number of tests that ran.
-    pub(crate) fn ran(self) -> u64 {
+    pub(crate) fn ran(&self) -> u64 {
         self.passed + self.failed
     }
 
-    /// The difference to `before`.
-    pub(crate) fn since(self, before: Totals) -> Totals {
-        Totals { passed: self.passed - before.passed, failed: self.failed - before.failed }
-    }
-
-    /// Adds the counts of a line of output if it is the closing line of a test program: `test result: ok. 3 passed; 0
-    /// failed; …`.
+    /// Reads a line of output: what comes between a line `failures:` and the closing line of a test program, `test result:
+    /// FAILED. 3 passed; 1 failed; …`, is kept, and the counts of the latter are added.
     fn read(&mut self, line: &str) {
-        let Some(rest) = line.trim().strip_prefix("test result: ") else { return };
+        let Some(rest) = line.trim().strip_prefix("test result: ") else {
+            if self.room > 0 {
+                self.room -= 1;
+                self.failures += line;
+            } else if line.trim_end() == FAILURES {
+                self.room = LINES;
+            }
+            return;
+        };
+        self.room = 0;
         // The verdict before the full stop adds nothing to the counts.
         let counts = rest.split_once(". ").map_or(rest, |(_, counts)| counts);
         for part in counts.split("; ") {
@@ -40,6 +51,9 @@ impl Totals {
         }
     }
 }
+
+/// What a test program prints above what it has to say of tests that failed.
+pub(crate) const FAILURES: &str = "failures:";
 
 /// The root of the repository, so that every command works from any directory in it.
 pub(crate) fn root() -> &'static Path {
@@ -164,12 +178,16 @@ mod tests {
         let output = "\
 running 2 tests
 test a ... ok
+failures:
+---- b stdout ----
+a reason
 test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 4 filtered out; finished in 0.00s
 said by a test: test result: ok. 9 passed; 9 failed
 test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s";
         let (mut totals, mut copy) = (Totals::default(), String::new());
         pass_on(output.as_bytes(), |line| copy += line, &mut totals).unwrap();
-        assert_eq!(totals, Totals { passed: 13, failed: 1 });
+        assert_eq!((totals.passed, totals.failed), (13, 1));
+        assert_eq!(totals.failures, "---- b stdout ----\na reason\n");
         assert_eq!(copy, output);
     }
 

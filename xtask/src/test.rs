@@ -112,21 +112,17 @@ const STEPS: &[Step] = &[
         about: "jobs between topics of a real broker count each record once, whatever is killed",
         fast: false,
         run: |totals| {
-            let before = *totals;
             kafka::check(totals)?;
-            some_ran(before, totals)
+            some_ran(totals)
         },
     },
     Step {
         name: "profile",
         about: "a pipeline of Kafka reads large records later over a narrow link, with the same answer",
         fast: false,
-        run: |totals| {
-            let before = *totals;
-            match profile::check(totals)? {
-                Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
-                None => some_ran(before, totals),
-            }
+        run: |totals| match profile::check(totals)? {
+            Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
+            None => some_ran(totals),
         },
     },
     Step {
@@ -152,9 +148,8 @@ const STEPS: &[Step] = &[
         about: "examples agree on several processes, ssh, MPI and SLURM start them",
         fast: false,
         run: |totals| {
-            let before = *totals;
             hosts::check(totals)?;
-            some_ran(before, totals)
+            some_ran(totals)
         },
     },
     Step {
@@ -162,33 +157,26 @@ const STEPS: &[Step] = &[
         about: "jobs whose data travels by MPI give the right answer under `mpirun`, or end by name",
         fast: false,
         run: |totals| {
-            let before = *totals;
             mpi::check(totals)?;
-            some_ran(before, totals)
+            some_ran(totals)
         },
     },
     Step {
         name: "networks",
         about: "jobs on bad networks and with faults give the right answer, or end by name on every host",
         fast: false,
-        run: |totals| {
-            let before = *totals;
-            match networks::check(totals, &[])? {
-                Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
-                None => some_ran(before, totals),
-            }
+        run: |totals| match networks::check(totals, &[])? {
+            Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
+            None => some_ran(totals),
         },
     },
     Step {
         name: "reproduce",
         about: "the papers' scaling experiments run, and give the same answer in every arrangement",
         fast: false,
-        run: |totals| {
-            let before = *totals;
-            match reproduce::check(totals)? {
-                Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
-                None => some_ran(before, totals),
-            }
+        run: |totals| match reproduce::check(totals)? {
+            Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
+            None => some_ran(totals),
         },
     },
     Step {
@@ -196,9 +184,8 @@ const STEPS: &[Step] = &[
         about: "jobs with checkpoints in an object store count each record once, whatever is killed or fails",
         fast: false,
         run: |totals| {
-            let before = *totals;
             objects::check(totals)?;
-            some_ran(before, totals)
+            some_ran(totals)
         },
     },
     Step {
@@ -206,9 +193,8 @@ const STEPS: &[Step] = &[
         about: "manifests fit the schemas, and processes with their variables are hosts of one job",
         fast: false,
         run: |totals| {
-            let before = *totals;
             kubernetes::check(totals)?;
-            some_ran(before, totals)
+            some_ran(totals)
         },
     },
     Step {
@@ -216,9 +202,8 @@ const STEPS: &[Step] = &[
         about: "example programs agree with networkx and scikit-learn on random inputs",
         fast: false,
         run: |totals| {
-            let before = *totals;
             oracles::check(totals)?;
-            some_ran(before, totals)
+            some_ran(totals)
         },
     },
     Step {
@@ -266,8 +251,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         named || (arguments.step.is_empty() && (!fast || step.fast))
     });
     let report = run_steps(chosen, arguments.keep_going, must_run());
+    print!("{}", report.failures());
     println!("\n{}", report.table());
-    println!("{} passed, {} failed", report.totals.passed, report.totals.failed);
+    let (passed, failed) = report.counts();
+    println!("{passed} passed, {failed} failed");
     match report.failed().as_slice() {
         [] => Ok(()),
         names => bail!("failed: {}", names.join(", ")),
@@ -283,12 +270,11 @@ pub(crate) fn run_snippets(_: &SnippetArguments) -> Result<()> {
 #[derive(Default)]
 struct Report {
     lines: Vec<Line>,
-    totals: Totals,
 }
 
 struct Line {
     name: &'static str,
-    tests: Totals,
+    totals: Totals,
     time: Duration,
     result: Result<Outcome>,
 }
@@ -327,8 +313,8 @@ fn run_steps<'a>(
             let later = steps[at + 1..].iter().filter_map(|later| builds(later.name).ok());
             ahead = Some(Ahead::begin(later.flatten().collect()));
         }
-        let (start, before) = (Instant::now(), report.totals);
-        let result = match (step.run)(&mut report.totals) {
+        let (start, mut totals) = (Instant::now(), Totals::default());
+        let result = match (step.run)(&mut totals) {
             Ok(Outcome::NotRun(why)) if must_run => Err(anyhow::anyhow!("not run: {why}")),
             other => other,
         };
@@ -338,16 +324,13 @@ fn run_steps<'a>(
             Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
             Err(error) => {
                 // The last line alone must show that a step has failed.
-                if report.totals.failed == before.failed {
-                    report.totals.failed += 1;
-                }
+                totals.failed = totals.failed.max(1);
                 format!("FAILED: {error:#}")
             }
         };
         println!("--- {}: {verdict} ({:.1} s)", step.name, time.as_secs_f64());
         let stop = result.is_err() && !keep_going;
-        let tests = report.totals.since(before);
-        report.lines.push(Line { name: step.name, tests, time, result });
+        report.lines.push(Line { name: step.name, totals, time, result });
         if stop {
             break;
         }
@@ -359,13 +342,13 @@ fn run_steps<'a>(
 impl Report {
     fn table(&self) -> String {
         let mut table = format!("{:<12} {:<8} {:>7} {:>9}\n", "step", "result", "tests", "time");
-        for Line { name, tests, time, result } in &self.lines {
+        for Line { name, totals, time, result } in &self.lines {
             let (word, why) = match result {
                 Ok(Outcome::Done) => ("ok", None),
                 Ok(Outcome::NotRun(why)) => ("not run", Some(why.clone())),
                 Err(error) => ("FAILED", Some(format!("{error:#}"))),
             };
-            let count = if tests.ran() > 0 { tests.ran().to_string() } else { String::new() };
+            let count = if totals.ran() > 0 { totals.ran().to_string() } else { String::new() };
             table += &format!("{name:<12} {word:<8} {count:>7} {:>7.1} s", time.as_secs_f64());
             if let Some(why) = why {
                 // The full text was printed where the step ended; the table has room for its first line.
@@ -374,6 +357,20 @@ impl Report {
             table.push('\n');
         }
         table
+    }
+
+    /// What test programs said of the tests that failed, once more: between them and the end may lie thousands of lines.
+    fn failures(&self) -> String {
+        let failed = self.lines.iter().filter(|line| !line.totals.failures.is_empty());
+        failed
+            .map(|line| format!("\n=== {}: what has failed\n{}", line.name, line.totals.failures))
+            .collect()
+    }
+
+    /// How many tests, and steps without tests, have passed and failed.
+    fn counts(&self) -> (u64, u64) {
+        let sum = |of: fn(&Totals) -> u64| self.lines.iter().map(|line| of(&line.totals)).sum();
+        (sum(|totals| totals.passed), sum(|totals| totals.failed))
     }
 
     fn failed(&self) -> Vec<&'static str> {
@@ -553,13 +550,16 @@ fn tests(arguments: &[&str], totals: &mut Totals) -> Result<Outcome> {
 }
 
 fn tests_of(command: &mut Command, totals: &mut Totals) -> Result<Outcome> {
-    let before = *totals;
+    let before = totals.ran();
     run_tests(command, totals)?;
-    some_ran(before, totals)
+    if totals.ran() == before {
+        bail!("no test ran, although there should be some");
+    }
+    Ok(Outcome::Done)
 }
 
-fn some_ran(before: Totals, totals: &Totals) -> Result<Outcome> {
-    if totals.since(before).ran() == 0 {
+fn some_ran(totals: &Totals) -> Result<Outcome> {
+    if totals.ran() == 0 {
         bail!("no test ran, although there should be some");
     }
     Ok(Outcome::Done)
@@ -585,7 +585,7 @@ mod tests {
     #[test]
     fn the_first_failure_stops_and_counts() {
         let report = run_steps(SAMPLE.iter(), false, false);
-        assert_eq!(report.totals, Totals { passed: 3, failed: 1 });
+        assert_eq!(report.counts(), (3, 1));
         assert_eq!(report.failed(), ["bad"]);
         assert_eq!(report.lines.len(), 2);
     }
@@ -613,7 +613,7 @@ mod tests {
             totals.failed += 2;
             bail!("two tests failed")
         });
-        assert_eq!(run_steps([&failing].into_iter(), false, false).totals.failed, 2);
+        assert_eq!(run_steps([&failing].into_iter(), false, false).counts(), (0, 2));
     }
 
     #[test]
