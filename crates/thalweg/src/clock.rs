@@ -7,32 +7,26 @@ use crate::time::Timestamp;
 use std::sync::{Arc, atomic};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Nanoseconds since a clock was created, or since the one was that it [goes on from](Clock::resume).
+/// Nanoseconds since 1970 on a clock. Those of a simulated one begin at 0.
 pub(crate) type Nanos = u64;
 
 /// A clock. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    /// The system's monotonic clock when this one was created, and what it counts from.
+    /// The system's monotonic clock when this one was created, and the time of day then.
     System(Instant, Arc<Origin>),
     /// A simulated clock, which advances only when it is set.
     Virtual(Arc<AtomicU64>),
 }
 
-/// What a clock counts from. It changes before the tasks of a job run, so models of threads need not know of it.
-#[derive(Debug)]
-pub(crate) struct Origin {
-    /// The time of day at which it began, in microseconds.
-    began: atomic::AtomicI64,
-    /// How long ago that was when the clock was created.
-    ahead: atomic::AtomicU64,
-}
+/// The time of day at which a clock was created, or a later one if it goes on from [where another was](Clock::resume). It changes
+/// before the tasks of a job run, so models of threads need not know of it.
+type Origin = atomic::AtomicU64;
 
 /// How far a clock has come, for another one to go on from there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The time of day at which it began.
-    pub(crate) began: Timestamp,
+    pub(crate) is_simulated: bool,
     pub(crate) now: Nanos,
 }
 
@@ -40,36 +34,27 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "this module is the door")]
     pub(crate) fn system() -> Self {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let began = Timestamp::default().saturating_add(since).as_micros();
-        let origin = Origin { began: began.into(), ahead: 0.into() };
-        Self::System(Instant::now(), Arc::new(origin))
+        Self::System(Instant::now(), Arc::new(nanos(since).into()))
     }
 
     pub(crate) fn simulated() -> Self {
         Self::Virtual(Arc::new(AtomicU64::new(0)))
     }
 
+    /// The time of day: the machine's when this clock was created, and what has passed since by its monotonic clock. So it does
+    /// not jump when the machine's clock is set, and hosts agree on it about as far as their machines do.
     pub(crate) fn now(&self) -> Nanos {
         match self {
             Self::System(created, origin) => {
-                created.elapsed().as_nanos() as Nanos + origin.ahead.load(atomic::Ordering::Relaxed)
+                origin.load(atomic::Ordering::Relaxed) + created.elapsed().as_nanos() as Nanos
             }
             Self::Virtual(now) => now.load(Ordering::Relaxed),
         }
     }
 
-    /// The time of day; a virtual clock begins in 1970. Does not jump when the system's clock is set.
+    /// The same as a timestamp.
     pub(crate) fn wall(&self) -> Timestamp {
-        self.began().saturating_add(Duration::from_nanos(self.now()))
-    }
-
-    fn began(&self) -> Timestamp {
-        match self {
-            Self::System(_, origin) => {
-                Timestamp::from_micros(origin.began.load(atomic::Ordering::Relaxed))
-            }
-            Self::Virtual(_) => Timestamp::default(),
-        }
+        Timestamp::default().saturating_add(Duration::from_nanos(self.now()))
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
@@ -77,33 +62,19 @@ impl Clock {
     }
 
     pub(crate) fn read(&self) -> Reading {
-        Reading { began: self.began(), now: self.now() }
+        Reading { is_simulated: self.is_simulated(), now: self.now() }
     }
 
-    /// Goes on from where a clock was, perhaps of another process: the times that were taken from that one are valid on this
-    /// one. As much time has passed as by the time of day, or none if that is earlier here. No task may run meanwhile.
+    /// Goes on from where a clock was, perhaps that of another machine: it does not go back behind it, so that what was due at
+    /// that time is due. No task may run meanwhile.
     pub(crate) fn resume(&self, from: Reading) {
         match self {
             Self::Virtual(_) => self.advance_to(from.now),
-            Self::System(created, origin) => {
-                let now = nanos(self.wall().since(from.began)).max(from.now);
-                let elapsed = created.elapsed().as_nanos() as Nanos;
-                origin.ahead.store(now.saturating_sub(elapsed), atomic::Ordering::Relaxed);
-                origin.began.store(from.began.as_micros(), atomic::Ordering::Relaxed);
+            Self::System(_, origin) => {
+                let behind = from.now.saturating_sub(self.now());
+                origin.fetch_add(behind, atomic::Ordering::Relaxed);
             }
         }
-    }
-
-    /// The same in nanoseconds since 1970, for hosts that compare their clocks: the time of day, so that the difference of two clocks is that
-    /// of the machines', and not of when the processes started.
-    pub(crate) fn stamp(&self) -> Nanos {
-        self.stamp_of(self.now())
-    }
-
-    /// The [stamp](Self::stamp) of a time of this clock.
-    pub(crate) fn stamp_of(&self, now: Nanos) -> Nanos {
-        let began = u64::try_from(self.began().as_micros()).unwrap_or(0);
-        began.saturating_mul(1000).saturating_add(now)
     }
 
     /// Advances a virtual clock to `to`; has no effect on a system clock.
@@ -125,24 +96,20 @@ mod tests {
 
     #[test]
     fn a_clock_goes_on_where_another_one_was() {
-        let hour = Duration::from_secs(3600);
+        let hour = 3_600_000_000_000;
         let first = Clock::system().read();
-        // As if the other one had begun an hour ago, and this machine's time of day were right.
+        assert!(first.now > 50 * 365 * 24 * hour, "{first:?}");
+        // That was an hour ago.
         let clock = Clock::system();
-        clock.resume(Reading { began: first.began.saturating_sub(hour), now: 5 });
-        assert!((nanos(hour)..2 * nanos(hour)).contains(&clock.now()), "{}", clock.now());
-        assert!(clock.wall() >= first.began && clock.wall() < first.began.saturating_add(hour));
+        clock.resume(Reading { now: first.now - hour, ..first });
+        assert!((first.now..first.now + hour).contains(&clock.now()), "{clock:?}");
         // As if it had been read an hour from now: time does not go back.
-        let clock = Clock::system();
-        clock.resume(Reading { began: first.began, now: nanos(hour) });
-        assert!((nanos(hour)..2 * nanos(hour)).contains(&clock.now()), "{}", clock.now());
-        assert!(clock.wall() >= first.began.saturating_add(hour));
-        assert_eq!(
-            clock.stamp() / 1_000_000_000_000,
-            clock.stamp_of(clock.now()) / 1_000_000_000_000
-        );
+        let later = first.now + hour;
+        clock.resume(Reading { now: later, ..first });
+        assert!((later..later + hour).contains(&clock.now()), "{clock:?}");
+        assert_eq!(clock.wall().as_micros() as u64 / 3_600_000_000, clock.now() / hour);
         let clock = Clock::simulated();
-        clock.resume(Reading { now: 7, ..Reading::default() });
-        assert_eq!(clock.read(), Reading { now: 7, ..Reading::default() });
+        clock.resume(Reading { is_simulated: true, now: 7 });
+        assert_eq!(clock.read(), Reading { is_simulated: true, now: 7 });
     }
 }

@@ -40,7 +40,6 @@ use crate::exchange::{hashes_of, owner_of_group};
 use crate::flow::{AtEnd, Epoch, Event, Op};
 use crate::state::HashRange;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::time::Timestamp;
 use compare::{ShowPosition, Trial, shown_by};
 use files::{FileEntry, SavedFiles, Spilled};
 use folder::Directory;
@@ -237,8 +236,7 @@ impl Checkpoints {
     /// If one of the two is simulated and the other is not: times of one mean nothing on the other.
     pub(crate) fn begin(&self, clock: &Clock) -> Result<()> {
         if let Some(snapshot) = &*lock(&self.restored) {
-            // A simulated clock begins in 1970.
-            let was_simulated = snapshot.clock.began == Timestamp::default();
+            let was_simulated = snapshot.clock.is_simulated;
             if was_simulated != clock.is_simulated() {
                 let what = match was_simulated {
                     true => {

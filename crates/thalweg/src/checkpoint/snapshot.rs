@@ -6,7 +6,6 @@ use crate::clock::Reading;
 use crate::data::{Data, DecodeError};
 use crate::exchange::key_group;
 use crate::sync::{Mutex, lock};
-use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -224,6 +223,8 @@ impl Snapshot {
 
     /// Adds what tasks of another host have saved at the same barrier.
     pub(super) fn append(&mut self, part: Self) {
+        // What is due on one host is due on all.
+        self.clock.now = self.clock.now.max(part.clock.now);
         for (id, State { shape, mut entries, mut files }) in part.states {
             let state = self.states.entry(id).or_insert_with(|| State::of(shape));
             state.entries.append(&mut entries);
@@ -275,7 +276,7 @@ impl Snapshot {
     /// to, and those entries.
     pub(crate) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
         let mut head = Vec::new();
-        self.clock.began.encode(&mut head);
+        self.clock.is_simulated.encode(&mut head);
         self.clock.now.encode(&mut head);
         (self.states.len() as u64).encode(&mut head);
         for (StateId { operator, name }, State { shape, entries, files }) in &self.states {
@@ -301,7 +302,10 @@ impl Snapshot {
         is_sound: impl Fn(u64, u64) -> bool,
     ) -> Result<Self, DecodeError> {
         let head = &mut bytes;
-        let clock = Reading { began: Timestamp::decode(head)?, now: u64::decode(head)? };
+        let clock = Reading { is_simulated: bool::decode(head)?, now: u64::decode(head)? };
+        if i64::try_from(clock.now).is_err() {
+            return Err(DecodeError::invalid("a time before the year 2262"));
+        }
         let mut states = Vec::new();
         for _ in 0..u64::decode(head)? {
             let id = StateId { operator: String::decode(head)?, name: String::decode(head)? };

@@ -46,11 +46,12 @@ impl Shown {
         let thread = spawn("thalweg-progress".to_owned(), move || {
             let mut surface = if terminal { Surface::bar() } else { Surface::Lines };
             let clock = Clock::system();
+            let began = clock.now();
             let mut pause = surface.first();
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = surface.pause();
                 let Some(read) = look(&job) else { break };
-                surface.show(&read, Duration::from_nanos(clock.now()));
+                surface.show(&read, Duration::from_nanos(clock.now() - began));
             }
             surface.clear();
         })?;

@@ -48,7 +48,7 @@ pub(super) enum Frame<'a> {
     /// The same, compressed.
     Compressed(usize, &'a [u8]),
     Event(Event),
-    /// When the frame of batches that follows was sent, by the [stamp](crate::clock::Clock::stamp) of its sender.
+    /// When the frame of batches that follows was sent, by its sender's clock.
     SentAt(Nanos),
     /// Credit that is free again.
     Returned(usize),

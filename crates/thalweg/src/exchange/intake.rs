@@ -205,7 +205,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     fn measure_far(&mut self, from: usize, sent_at: Nanos, turn: &Turn<'_>) {
         let offset = self.lanes[from].far().and_then(|far| far.link.clock_offset());
         if let Some(offset) = offset {
-            let span = offset.since(sent_at, turn.clock.stamp());
+            let span = offset.since(sent_at, turn.clock.now());
             self.under_way.record(Duration::from_nanos(span));
             let uncertainty = Duration::from_nanos(offset.uncertainty);
             self.across_hosts.add(AcrossHosts { batches: 1, uncertainty });

@@ -356,7 +356,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         // Without an estimate of the other clock there, as here, nothing could be measured.
         let measured =
             self.sent.batches.is_multiple_of(MEASURED) && far.link.clock_offset().is_some();
-        let sent_at = measured.then(|| self.settings.clock.stamp());
+        let sent_at = measured.then(|| self.settings.clock.now());
         let (mut bytes, records, credit) = frame.take();
         if let Some(compressor) = &mut self.compressor {
             compress(&mut bytes, compressor);

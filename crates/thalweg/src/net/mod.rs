@@ -99,7 +99,7 @@ pub(crate) trait Network: Send + Sync {
     /// Forgets the channels of a job, and drops what still arrives for them.
     fn close(&self, job: u64);
 
-    /// How far the clock of another host is ahead of this one's, by their [stamps](Clock::stamp); `None` if that is not known.
+    /// How far the clock of another host is ahead of this one's; `None` if that is not known.
     fn clock_offset(&self, _of: HostId) -> Option<Offset> {
         None
     }

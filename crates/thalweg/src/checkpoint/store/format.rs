@@ -13,7 +13,7 @@ use crate::exchange::KEY_GROUPS;
 /// How a file begins.
 pub(super) const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 3 * size_of::<u64>();
 
 /// How a file begins with this head, where so many bytes follow; and the digest of the head.

@@ -228,7 +228,7 @@ impl Shared {
 
     /// Asks another host for the time, unless it has not answered the last request; returns whether it does.
     fn ask_clock(&self, peer: &Peer) -> bool {
-        let now = self.clock.stamp();
+        let now = self.clock.now();
         let asks = peer.clock.ask(now);
         if asks {
             self.send_to(peer, Frame::notice(Notice::ClockRequest(now)));
@@ -239,7 +239,7 @@ impl Shared {
     /// Answers another host's request for the time, which has arrived at this time, unless this host leaves.
     fn answer_clock(&self, peer: &Peer, asked: Nanos, received: Nanos) {
         if !self.leaving.load(Ordering::Acquire) {
-            let answered = self.clock.stamp();
+            let answered = self.clock.now();
             self.send_to(peer, Frame::notice(Notice::ClockAnswer { asked, received, answered }));
         }
     }
@@ -310,7 +310,7 @@ impl Network for Shared {
     }
 
     fn clock_offset(&self, of: HostId) -> Option<Offset> {
-        self.peers.get(&of)?.clock.offset(self.clock.stamp())
+        self.peers.get(&of)?.clock.offset(self.clock.now())
     }
 
     fn set_attended(&self, attended: bool) {
@@ -331,9 +331,8 @@ impl Network for Shared {
     #[expect(clippy::disallowed_methods, reason = "only threads of the program wait for jobs")]
     fn flush(&self) {
         let clock = Clock::system();
-        while self.peers.values().any(|peer| !peer.outgoing.is_idle())
-            && clock.now() < nanos(FAREWELL)
-        {
+        let until = clock.now().saturating_add(nanos(FAREWELL));
+        while self.peers.values().any(|peer| !peer.outgoing.is_idle()) && clock.now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -236,7 +236,7 @@ impl Incoming {
         self.readable = !cfg!(unix) || read == buffer.len() || self.ended;
         // Before the frames are taken, which may take long.
         self.arrived = clock.now();
-        let received = clock.stamp_of(self.arrived);
+        let received = self.arrived;
         let Self { reader, last, state, requests, .. } = self;
         reader.read(&buffer[..read], |arrived| match arrived {
             Arrived::Frame(channel, frame) => {

@@ -684,7 +684,7 @@ fn a_host_estimates_the_clock_of_another_by_its_answers() {
     sent.push(Notice::ClockRequest(5));
     let answer = converse(stream, &sent, &mut reader);
     let Notice::ClockAnswer { asked: 5, received, answered } = answer else { panic!("{answer:?}") };
-    assert!(received <= answered && answered <= host.shared.clock.stamp(), "{answer:?}");
+    assert!(received <= answered && answered <= host.shared.clock.now(), "{answer:?}");
     let Offset { nanos, uncertainty } = host.shared.clock_offset(HostId(1)).unwrap();
     assert!(nanos.abs_diff(1_000_000_000) <= uncertainty, "{nanos} ± {uncertainty}");
 }

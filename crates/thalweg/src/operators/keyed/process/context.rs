@@ -12,7 +12,8 @@ use std::time::Duration;
 pub enum Timer {
     /// Fires when the watermark has reached this timestamp.
     EventTime(Timestamp),
-    /// Fires when the engine's clock has reached this time: see [`ProcessContext::now`].
+    /// Fires when the engine's clock has reached this time since 1970, at once if that has passed: see [`ProcessContext::now`],
+    /// and [`ProcessContext::after`] for a span from now on.
     ProcessingTime(Duration),
 }
 
@@ -115,7 +116,9 @@ impl<O, S> ProcessContext<'_, O, S> {
         self.watermark
     }
 
-    /// The time of the engine's clock: how long it has been running. Under the deterministic scheduler it is simulated.
+    /// The time of the engine's clock, since 1970 in UTC: the time of day when the program started, and what has passed since, so
+    /// that it does not jump when the machine's clock is set. A job that goes on from a checkpoint begins no earlier than that was
+    /// taken. Under the deterministic scheduler the clock is simulated, and begins at 0.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.clock.now())
     }

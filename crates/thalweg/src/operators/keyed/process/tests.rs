@@ -321,8 +321,9 @@ impl Process<u64, u64> for PutOff {
     }
 
     fn on_record(&self, _: &u64, last: &mut u64, n: u64, _: Timestamp, cx: &mut NoSide<'_, Timer>) {
+        // In two centuries.
         let timer =
-            |n| Timer::ProcessingTime(Duration::from_secs(1_000_000) + Duration::from_micros(n));
+            |n| Timer::ProcessingTime(Duration::from_secs(1 << 33) + Duration::from_micros(n));
         cx.delete_timer(timer(*last));
         cx.set_timer(timer(n));
         *last = n;
