@@ -31,7 +31,10 @@ impl Totals {
     /// FAILED. 3 passed; 1 failed; …`, is kept, and the counts of the latter are added.
     fn read(&mut self, line: &str) {
         let Some(rest) = line.trim().strip_prefix("test result: ") else {
-            if self.room > 0 {
+            // The program before has ended in the middle.
+            if line.starts_with("running ") {
+                self.room = 0;
+            } else if self.room > 0 {
                 self.room -= 1;
                 self.failures += line;
             } else if line.trim_end() == FAILURES {

@@ -5,6 +5,8 @@
 mod aligned;
 #[path = "connector/at_once.rs"]
 mod at_once;
+#[path = "connector/drained.rs"]
+mod drained;
 #[path = "connector/enough.rs"]
 mod enough;
 #[path = "connector/opening.rs"]

@@ -300,6 +300,12 @@ impl Checkpoints {
         changed.map(|(id, changes)| format!("{id} is migrated: {}", changes.join("; "))).collect()
     }
 
+    /// Whether the job begins with the end of one that was drained, so that nothing more is to be read; known until its tasks are
+    /// made.
+    pub(crate) fn is_drained(&self) -> bool {
+        lock(&self.restored).as_ref().is_some_and(|snapshot| snapshot.is_drained)
+    }
+
     /// Whether the job begins with a snapshot; known until its tasks are made.
     pub(crate) fn is_restored(&self) -> bool {
         lock(&self.restored).is_some()
@@ -441,8 +447,10 @@ impl Checkpoints {
 impl Checkpoints {
     /// What all tasks of this host have saved at their end. Tasks of other hosts may know that some of it is superseded; then it
     /// is dropped when it is restored.
-    fn take_last(&self) -> Result<Taken> {
-        self.take(Epoch::LAST, BTreeSet::new())
+    fn take_last(&self, is_drained: bool) -> Result<Taken> {
+        let mut taken = self.take(Epoch::LAST, BTreeSet::new())?;
+        taken.snapshot.is_drained = is_drained;
+        Ok(taken)
     }
 
     /// There is no further checkpoint, for which the files of operators would be needed.
@@ -478,18 +486,18 @@ fn advice(dir: &Path) -> String {
 }
 
 impl AtEnd for Checkpoints {
-    fn ended_here(&self) -> Option<Vec<u8>> {
+    fn ended_here(&self, is_drained: bool) -> Option<Vec<u8>> {
         self.has_ended.store(true, Ordering::Release);
-        let part = self.storage.as_ref()?.store_last_part(self.take_last());
+        let part = self.storage.as_ref()?.store_last_part(self.take_last(is_drained));
         self.release_files();
         Some(part?.report())
     }
 
-    fn before_publishing(&self, reports: Vec<Vec<u8>>) {
+    fn before_publishing(&self, reports: Vec<Vec<u8>>, is_drained: bool) {
         let Some(storage) = &self.storage else { return };
         let parts: Result<Vec<_>> = reports.iter().map(|report| Part::read(report)).collect();
         match parts {
-            Ok(parts) => storage.store_last(self.take_last(), parts),
+            Ok(parts) => storage.store_last(self.take_last(is_drained), parts),
             Err(error) => storage.store_last(Err(error), Vec::new()),
         }
         self.release_files();

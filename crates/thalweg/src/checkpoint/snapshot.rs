@@ -31,6 +31,8 @@ impl fmt::Display for StateId {
 pub(crate) struct Snapshot {
     /// The job's clock, after the barrier.
     pub(super) clock: Reading,
+    /// Whether the job was drained, and all tasks have ended: there may be more input, and nothing of it is to be read.
+    pub(crate) is_drained: bool,
     states: BTreeMap<StateId, State>,
 }
 
@@ -223,6 +225,7 @@ impl Snapshot {
 
     /// Adds what tasks of another host have saved at the same barrier.
     pub(super) fn append(&mut self, part: Self) {
+        self.is_drained |= part.is_drained;
         // What is due on one host is due on all.
         self.clock.now = self.clock.now.max(part.clock.now);
         for (id, State { shape, mut entries, mut files }) in part.states {
@@ -278,6 +281,7 @@ impl Snapshot {
         let mut head = Vec::new();
         self.clock.is_simulated.encode(&mut head);
         self.clock.now.encode(&mut head);
+        self.is_drained.encode(&mut head);
         (self.states.len() as u64).encode(&mut head);
         for (StateId { operator, name }, State { shape, entries, files }) in &self.states {
             operator.encode(&mut head);
@@ -306,6 +310,7 @@ impl Snapshot {
         if i64::try_from(clock.now).is_err() {
             return Err(DecodeError::invalid("a time before the year 2262"));
         }
+        let is_drained = bool::decode(head)?;
         let mut states = Vec::new();
         for _ in 0..u64::decode(head)? {
             let id = StateId { operator: String::decode(head)?, name: String::decode(head)? };
@@ -325,7 +330,7 @@ impl Snapshot {
             }
             Ok(Entries { bytes: bytes.to_vec(), spare: None })
         };
-        let mut snapshot = Self { clock, states: BTreeMap::new() };
+        let mut snapshot = Self { clock, is_drained, states: BTreeMap::new() };
         for (id, shape, sizes, files) in states {
             let entries = sizes.into_iter().map(&mut take).collect::<Result<_, _>>()?;
             snapshot.states.insert(id, State { shape, entries, files });

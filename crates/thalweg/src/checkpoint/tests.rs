@@ -191,14 +191,15 @@ impl Storage for Ends {
 }
 
 #[test]
-fn there_is_a_last_checkpoint_before_files_get_their_names_but_not_of_a_drained_job() {
+fn there_is_a_last_checkpoint_before_files_get_their_names_which_knows_of_a_drained_job() {
     for drained in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("numbers.txt");
         let (sender, last) = std::sync::mpsc::channel();
         let seen = path.clone();
         let at_end = Ends(Box::new(move |taken| {
-            sender.send((taken.is_ok(), seen.exists())).unwrap();
+            let is_drained = taken.is_ok_and(|taken| taken.snapshot.is_drained);
+            sender.send((is_drained, seen.exists())).unwrap();
         }));
         let env = environment(2, 5);
         env.iter(0..20_000u64).map(|n| n.to_string()).write_lines(&path);
@@ -208,8 +209,7 @@ fn there_is_a_last_checkpoint_before_files_get_their_names_but_not_of_a_drained_
             job.drain();
         }
         job.wait().unwrap();
-        let last: Vec<_> = last.try_iter().collect();
-        assert_eq!(last, if drained { vec![] } else { vec![(true, false)] });
+        assert_eq!(last.try_iter().collect::<Vec<_>>(), [(drained, false)]);
         assert!(path.exists());
     }
 }
@@ -222,7 +222,7 @@ fn a_checkpoint_of_one_kind_of_clock_is_refused_on_the_other() {
     {
         let saved = Checkpoints::new(None, None);
         saved.begin(&first).unwrap();
-        let Taken { snapshot, .. } = saved.take_last().unwrap();
+        let Taken { snapshot, .. } = saved.take_last(false).unwrap();
         let again = || Checkpoints::new(Some(snapshot.clone()), None);
         again().begin(&first).unwrap();
         let error = again().begin(&other).unwrap_err().to_string();

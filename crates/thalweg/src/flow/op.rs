@@ -84,14 +84,15 @@ pub(crate) struct Signals {
 }
 
 /// Saves where a job has come to when all of its tasks have ended, so that it can still give files their names if it is
-/// interrupted then.
+/// interrupted then. One that is drained may have more input: the next run of it is to read nothing of that, since operators
+/// have given results of what came before as if it were all.
 pub(crate) trait AtEnd: Send + Sync {
     /// On another host than the first, all tasks of this host have ended: returns what the first host gets to know.
-    fn ended_here(&self) -> Option<Vec<u8>>;
+    fn ended_here(&self, is_drained: bool) -> Option<Vec<u8>>;
 
     /// On the first host, the tasks of all hosts have ended, and no file has got its name. `reports` are those of the other
     /// hosts.
-    fn before_publishing(&self, reports: Vec<Vec<u8>>);
+    fn before_publishing(&self, reports: Vec<Vec<u8>>, is_drained: bool);
 
     /// On the first host, before it decides that the job ends well: whether the job may publish its outputs. It may not if another
     /// run of it has begun.
@@ -317,17 +318,16 @@ impl Signals {
         let _ = self.at_end.set(call);
     }
 
-    /// As [`AtEnd::ended_here`]. A job that is drained has not read all of its input: what its tasks say at their end is not
-    /// where another run could go on.
+    /// As [`AtEnd::ended_here`].
     pub(crate) fn report_end(&self) -> Option<Vec<u8>> {
-        let call = self.at_end.get().filter(|_| !self.draining())?;
-        catch(|| call.ended_here()).ok()?
+        let call = self.at_end.get()?;
+        catch(|| call.ended_here(self.draining())).ok()?
     }
 
-    /// As [`AtEnd::before_publishing`], unless the job is drained.
+    /// As [`AtEnd::before_publishing`].
     pub(crate) fn save_end(&self, reports: Vec<Vec<u8>>) {
-        if let Some(call) = self.at_end.get().filter(|_| !self.draining()) {
-            discard(catch(|| call.before_publishing(reports)).err());
+        if let Some(call) = self.at_end.get() {
+            discard(catch(|| call.before_publishing(reports, self.draining())).err());
         }
     }
 

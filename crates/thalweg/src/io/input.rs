@@ -175,10 +175,13 @@ impl Inputs {
             None => StateHandle::none(),
         };
         let mut before = Vec::new();
-        position.restore(|read: FileRead| {
-            before.push(read);
-            Ok(())
-        })?;
+        // Where nothing more is read, files may have been written since, or be gone.
+        if !cx.is_drained() {
+            position.restore(|read: FileRead| {
+                before.push(read);
+                Ok(())
+            })?;
+        }
         let mut made = lock(&self.shared);
         let shared = match &*made {
             Some(shared) => Arc::clone(shared),
@@ -537,7 +540,10 @@ impl Splits {
         position.save(event, |out| {
             let mut read = read.clone();
             let reading = reading.unwrap_or_else(|why| {
-                out.refuse(why);
+                // At the end of a job that is drained: nothing goes on from there.
+                if event != Event::End {
+                    out.refuse(why);
+                }
                 None
             });
             if let Some((split, to)) = reading.filter(|(split, to)| split.start < *to) {

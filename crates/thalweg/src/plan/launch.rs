@@ -161,6 +161,11 @@ impl<'a> TaskContext<'a> {
         self.checkpoints.is_some_and(|checkpoints| checkpoints.is_restored())
     }
 
+    /// Whether the job goes on from the end of one that was drained: sources read nothing.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.checkpoints.is_some_and(|checkpoints| checkpoints.is_drained())
+    }
+
     /// The operator that the stage begins with.
     pub(crate) fn first_operator(&self) -> Option<usize> {
         self.plan.stages[self.stage].operators.first().copied()
@@ -294,6 +299,9 @@ pub(crate) fn launch(
                 restore(&builder, runtime, &job, checkpoints)?;
             }
             checkpoints.begin(&runtime.clock)?;
+            if checkpoints.is_drained() {
+                signals.drain_here();
+            }
         }
         let made = make(builder, runtime, &signals, &links, checkpoints.as_ref())?;
         // What they make visible when the job ends well must be known to another run if this one dies meanwhile.

@@ -390,11 +390,12 @@ impl JobHosts {
                     return;
                 }
                 let all = std::mem::take(&mut state.prepared);
+                let is_decided = state.decided;
                 drop(state);
                 let files = all.values().any(|host| host.files);
                 let others = all.iter().filter(|(host, _)| **host != self.me);
                 let reports: Option<Vec<_>> = others.map(|(_, host)| host.saved.clone()).collect();
-                if let Some(reports) = reports.filter(|_| files) {
+                if let Some(reports) = reports.filter(|_| files && !is_decided) {
                     self.with_job(|job| job.signals().save_end(reports));
                 }
                 let counted = all.into_values().flat_map(|host| host.counted).collect();

@@ -234,7 +234,8 @@ impl Checkpointing {
         while !job.is_over() {
             if let Some(why) = job.launched().job.wait_suspended(LOOK.min(self.interval)) {
                 let taken = self.take(job, true, &mut lateness, warnings);
-                if let Some(end) = self.suspended(why, taken) {
+                let is_drained = job.launched().job.signals().draining();
+                if let Some(end) = self.suspended(why, taken, is_drained) {
                     job.launched().job.fail(end);
                 }
                 return;
@@ -273,13 +274,15 @@ impl Checkpointing {
         savepoint.answer(copied);
     }
 
-    /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself.
-    fn suspended(&self, why: &str, taken: Result<bool>) -> Option<Error> {
+    /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself, as when it was drained
+    /// meanwhile.
+    fn suspended(&self, why: &str, taken: Result<bool>, is_drained: bool) -> Option<Error> {
         let onward = |age: &str| {
             let (number, dir) = (lock(&self.writer.written).complete, self.named.display());
             format!("it goes on from checkpoint {number} of {dir}{age} when it is started again")
         };
         match taken {
+            Ok(true) if is_drained => None,
             Ok(true) => Some(Error::new(ErrorKind::Suspended, format!("{why}: {}", onward("")))),
             Ok(false) => None,
             Err(cause) => {
@@ -464,10 +467,14 @@ impl Lateness {
 
 /// The line from which checkpoint a job goes on.
 fn resumption(stored: &Stored, dir: &Path) -> String {
-    let Stored { number, bytes, age, .. } = stored;
+    let Stored { number, bytes, age, snapshot, .. } = stored;
     let age = age.map_or_else(String::new, old);
     let size = show::bytes(*bytes);
-    format!("the job goes on from checkpoint {number} of {}{age}, {size}", dir.display())
+    let end = match snapshot.is_drained {
+        true => ": it was drained, so that it reads nothing more, and ends",
+        false => "",
+    };
+    format!("the job goes on from checkpoint {number} of {}{age}, {size}{end}", dir.display())
 }
 
 /// How old a checkpoint is, in a line about it.

@@ -128,6 +128,9 @@ impl JobHandle {
     ///
     /// A [channel](Environment::channel) accepts no more records, and the job processes all that it has accepted: a
     /// concurrent `send` either fails or its record is processed. On several hosts, the sources of all of them end.
+    ///
+    /// If the job has [checkpoints](crate::config::Config::checkpoints) and fails while it publishes its results, the next run of
+    /// it reads nothing: it publishes the rest, and ends.
     pub fn drain(&self) {
         self.running.launched.job.drain();
     }

@@ -275,7 +275,8 @@ impl<S: SplitSource> SplitFactory<S> {
         let splits = cx.is_restored().then(|| before.keys().cloned().collect());
         let board = Board::new(&self.source, cx, splits);
         let hosts = cx.links.hosts();
-        let lists = hosts.me() == HostId::FIRST && !cx.is_trial();
+        // Where nothing more is read, splits may be gone.
+        let lists = hosts.me() == HostId::FIRST && !cx.is_trial() && !cx.is_drained();
         if lists && let Err(error) = board.list().and_then(|()| self.check(&board, before)) {
             if hosts.count() == 1 {
                 return Err(error);
