@@ -19,7 +19,7 @@ mod usage;
 use crate::data;
 use crate::process::{cargo, program, root, run as run_program};
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use markdown::Setting;
 pub(crate) use markdown::origin;
 use process::{Round, Running};
@@ -49,10 +49,8 @@ Examples:
   cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
   cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
 pub(crate) struct Arguments {
-    /// wordcount, keyed-count, exchange, fused, fusion, skew, collatz, latency, nexmark,
-    /// nexmark-latency, ysb, windows, window-latency, connected, pagerank, triangles, closure,
-    /// kmeans, barrier, collisions, join, hosts, or all
-    #[arg(required = true, value_name = "BENCH")]
+    /// The benches to run; `benchmarks/README.md` says what each measures
+    #[arg(required = true, value_name = "BENCH", value_parser = bench_names())]
     names: Vec<String>,
 
     /// Only these peers; by default all except the large ones. A name includes its variants: `renoir` includes
@@ -167,6 +165,10 @@ fn averages(outcomes: &[Outcome]) -> Vec<Average> {
     suite::AVERAGED.iter().filter_map(of).collect()
 }
 
+fn bench_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(BENCHES.into_iter().chain(["all"]))
+}
+
 /// The cases and contestants that the command line selects.
 fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
     let mut benches: Vec<&str> = Vec::new();
@@ -182,9 +184,7 @@ fn chosen(arguments: &Arguments, cores: usize) -> Result<Vec<Case>> {
             continue;
         }
         let of_bench = suite::cases(bench, arguments.size, cores);
-        cases.extend(of_bench.with_context(|| {
-            format!("there is no bench `{bench}`; there are: {}, all", BENCHES.join(", "))
-        })?);
+        cases.extend(of_bench.with_context(|| format!("the bench `{bench}` has no cases"))?);
     }
     if let Some(wanted) = &arguments.cases {
         let known = names(cases.iter().map(|case| case.name.as_str()));
@@ -537,7 +537,10 @@ mod tests {
     #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
         for (line, expected) in [
-            ("sorting", "there is no bench `sorting`; there are: wordcount"),
+            (
+                "sorting",
+                "error: invalid value 'sorting' for '<BENCH>...'\n  [possible values: wordcount",
+            ),
             (
                 "collatz --peers flink",
                 "there is no peer `flink` here; there are: all, bound, rayon",
