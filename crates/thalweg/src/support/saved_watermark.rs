@@ -28,14 +28,28 @@ impl SavedWatermark {
     ///
     /// If the checkpoint cannot be read.
     pub(crate) fn new(cx: &TaskContext<'_>, op: usize) -> Result<(Self, Option<Timestamp>)> {
+        let (saved, entries) = Self::read(cx, op)?;
+        let entries: Vec<_> = entries.into_iter().map(|(_, entry)| entry).collect();
+        Ok((saved, least(&entries)))
+    }
+
+    /// As [`new`](Self::new), of a task that owns the keys of its records: its own watermark, if there were as many tasks. Windows
+    /// behind it begin with their own, too.
+    pub(crate) fn of_owner(cx: &TaskContext<'_>, op: usize) -> Result<(Self, Option<Timestamp>)> {
+        let (saved, entries) = Self::read(cx, op)?;
+        let before = saved.0.tasks_before();
+        Ok((saved, own_or_least(entries, before, (cx.task, cx.tasks))))
+    }
+
+    fn read(cx: &TaskContext<'_>, op: usize) -> Result<(Self, Vec<(usize, Entry)>)> {
         let united = Redistribution::United;
         let handle = cx.state_for_any_details::<Entry>(op, "watermark", united);
         let mut entries = Vec::new();
-        handle.restore(|entry: Entry| {
-            entries.push(entry);
+        handle.restore_by_task(|task, entry: Entry| {
+            entries.push((task, entry));
             Ok(())
         })?;
-        Ok((Self(handle), least(&entries)))
+        Ok((Self(handle), entries))
     }
 
     /// That of a job without checkpoints.
@@ -49,6 +63,18 @@ impl SavedWatermark {
         let entry = Entry { holds: holds && !ended, ended, at };
         self.0.save(event, |out| out.add(&entry));
     }
+}
+
+/// That which a task, of so many, has saved itself, if there were as many before; else the least of all.
+fn own_or_least(
+    mut entries: Vec<(usize, Entry)>,
+    before: usize,
+    (task, tasks): (usize, usize),
+) -> Option<Timestamp> {
+    if before == tasks {
+        entries.retain(|(saved_by, _)| *saved_by == task);
+    }
+    least(&entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>())
 }
 
 /// The least of those that held others back; if there is none, of those that were idle, which may have records again; else how
@@ -77,5 +103,18 @@ mod tests {
         assert_eq!(least(&[idle(at(3)), idle(at(9)), ended(at(1))]), at(3));
         assert_eq!(least(&[ended(at(3)), ended(None), ended(at(9))]), at(9));
         assert_eq!(least(&[]), None);
+    }
+
+    #[test]
+    fn a_task_that_owns_its_keys_goes_on_with_its_own_watermark() {
+        let at = |micros| Some(Timestamp::from_micros(micros));
+        let both = || {
+            [(0, 7), (1, 5)]
+                .map(|(task, micros)| (task, Entry { holds: true, ended: false, at: at(micros) }))
+        };
+        assert_eq!(own_or_least(both().into(), 2, (0, 2)), at(7));
+        assert_eq!(own_or_least(both().into(), 2, (1, 2)), at(5));
+        assert_eq!(own_or_least(both().into(), 2, (0, 3)), at(5));
+        assert_eq!(own_or_least(Vec::new(), 0, (0, 1)), None);
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{Edge, Outlet, RoundRobin};
 use crate::flow::{Event, Forked, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::operators::keyed::{KeyedStream, Plain};
+use crate::operators::keyed::{KeyedStream, Placed, Plain};
 use crate::plan::{Origin, TaskContext};
 use crate::stream::{Chain, Received, Stream};
 use crate::support::saved_watermark::SavedWatermark;
@@ -27,6 +27,7 @@ impl<C, G, P, W, E> Windowed<C, G, P, EventTimeWindow<W>, E>
 where
     C: Chain<Time: EventTime>,
     G: Plain<C::Item, Record: Portable>,
+    P: Placed,
     W: Earliness,
 {
     /// Sends records that arrive too late for all their windows to a side output, unchanged and with their
@@ -76,7 +77,8 @@ where
         let frames = window.any_frames();
         let (stream, keys) = keyed.into_parts();
         let (edge, late) = stream.begin_side_output::<Late<C, G>>(origin);
-        let punctual = stream.then(origin, |prev, op| Punctual { prev, op, frames, edge });
+        let owned = P::IS_PARTITIONED;
+        let punctual = stream.then(origin, |prev, op| Punctual { prev, op, frames, owned, edge });
         let keyed = KeyedStream::from_parts(punctual, keys);
         (Windowed { keyed, window, ending }, late)
     }
@@ -87,6 +89,8 @@ pub struct Punctual<C: Chain, G: Plain<C::Item, Record: Portable>> {
     prev: C,
     op: usize,
     frames: Frames,
+    /// Whether records are in the tasks that own their keys.
+    owned: bool,
     edge: Edge<G::Record, C::Time>,
 }
 
@@ -107,7 +111,8 @@ where
         let late = self.edge.outlet(cx.task, op.clone(), RoundRobin::starting_at(cx.task));
         let frames = self.frames;
         let ends = Forked((next, late));
-        let (saved, passed) = SavedWatermark::new(cx, self.op)?;
+        let saved = if self.owned { SavedWatermark::of_owner } else { SavedWatermark::new };
+        let (saved, passed) = saved(cx, self.op)?;
         self.prev.attach(cx, PunctualPush { op, frames, saved, passed, gone: 0, kept: 0, ends })
     }
 }
