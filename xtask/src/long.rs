@@ -3,8 +3,8 @@
 //! The test command runs a sample of the same cases. A part that fails does not stop the others.
 
 use crate::fuzz::{self, Amount};
-use crate::kafka;
 use crate::process::{Totals, cargo, run_tests};
+use crate::{kafka, objects};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,8 +12,9 @@ use std::time::Instant;
 
 /// Run the randomised tests at length: hours
 ///
-/// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, and jobs between
-/// topics of Kafka that are killed, or their hosts, or their broker, hundreds of times.
+/// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, jobs that are killed
+/// with their checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker,
+/// hundreds of times.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -57,13 +58,16 @@ enum Part {
     Generated,
     Check,
     Fuzz,
+    Objects,
     Kafka,
 }
 
 /// Runs the selected parts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
-    for part in [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz, Part::Kafka] {
+    for part in
+        [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz, Part::Objects, Part::Kafka]
+    {
         if !arguments.part.is_empty() && !arguments.part.contains(&part) {
             continue;
         }
@@ -100,6 +104,11 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
             tests(&["--lib", "--test", "*"], &[("THALWEG_CHECK_SEEDS", seeds.to_string())])
         }
         Part::Fuzz => fuzz::run_targets(None, &Amount::Executions(*executions)),
+        Part::Objects => {
+            let mut totals = Totals::default();
+            objects::long(&mut totals)?;
+            some_ran(&totals)
+        }
         Part::Kafka => {
             // Short enough to be typed again.
             let random = || RandomState::new().hash_one(kills) % 1_000_000_000;
