@@ -198,8 +198,8 @@ fn there_is_a_last_checkpoint_before_files_get_their_names_which_knows_of_a_drai
         let (sender, last) = std::sync::mpsc::channel();
         let seen = path.clone();
         let at_end = Ends(Box::new(move |taken| {
-            let is_drained = taken.is_ok_and(|taken| taken.snapshot.is_drained);
-            sender.send((is_drained, seen.exists())).unwrap();
+            let is_drained = taken.map(|taken| taken.snapshot.is_drained);
+            sender.send((is_drained.ok(), seen.exists())).unwrap();
         }));
         let env = environment(2, 5);
         env.iter(0..20_000u64).map(|n| n.to_string()).write_lines(&path);
@@ -209,7 +209,7 @@ fn there_is_a_last_checkpoint_before_files_get_their_names_which_knows_of_a_drai
             job.drain();
         }
         job.wait().unwrap();
-        assert_eq!(last.try_iter().collect::<Vec<_>>(), [(drained, false)]);
+        assert_eq!(last.try_iter().collect::<Vec<_>>(), [(Some(drained), false)]);
         assert!(path.exists());
     }
 }
