@@ -141,7 +141,7 @@ mod tests {
         // It comes from another host.
         head.send(Event::Barrier(Epoch(1)), &mut stage);
         let mut passed = || {
-            let mut turn = Turn::new(&clock, 0, 1, &signals);
+            let mut turn = Turn::new(&clock, (0, 0), 1, &signals);
             while let Settled::Busy = head.settle(&mut stage, &mut turn) {}
             turn.passed
         };

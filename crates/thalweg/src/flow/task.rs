@@ -43,7 +43,7 @@ impl Task for Box<dyn Task> {
 /// A turn of 20 ms takes no further batch, whatever its budget. Batches of cheap records are far shorter; a person
 /// that waits for a reaction does not notice it.
 const LONGEST: Nanos = 20_000_000;
-/// The clock is read once in so many batches.
+/// The clock is read once in so many batches, where turns are usually short.
 const LOOK: usize = 4;
 
 /// The budget of one turn of a task.
@@ -52,6 +52,8 @@ pub struct Turn<'a> {
     budget: usize,
     /// The time at which the turn ends, however much of the budget is left.
     until: Nanos,
+    /// The clock is read once in so many batches.
+    look: usize,
     signals: &'a Signals,
     /// Whether the task waits for a receiver, rather than for input.
     pub(crate) back_pressured: bool,
@@ -60,10 +62,16 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// A turn that begins at `now`.
-    pub(crate) fn new(clock: &'a Clock, now: Nanos, budget: usize, signals: &'a Signals) -> Self {
+    /// A turn that begins at `now`, of a task whose turns are `usual` long.
+    pub(crate) fn new(
+        clock: &'a Clock,
+        (now, usual): (Nanos, Nanos),
+        budget: usize,
+        signals: &'a Signals,
+    ) -> Self {
         let until = now.saturating_add(LONGEST);
-        Self { clock, budget, until, signals, back_pressured: false, passed: None }
+        let look = if usual < LONGEST { LOOK } else { 1 };
+        Self { clock, budget, until, look, signals, back_pressured: false, passed: None }
     }
 
     /// The last barrier that this host has been requested to send.
@@ -74,7 +82,7 @@ impl<'a> Turn<'a> {
     /// Takes one batch off the budget; returns whether there was one left. None is left after a long turn, so that
     /// slow closures do not starve other tasks, nor when the job is stopped.
     pub(crate) fn spend(&mut self) -> bool {
-        let late = self.budget.is_multiple_of(LOOK) && self.clock.now() > self.until;
+        let late = self.budget.is_multiple_of(self.look) && self.clock.now() > self.until;
         // Only the end of the turn makes it known that a barrier has left the task.
         let any = self.budget > 0 && !late && self.passed.is_none() && !self.signals.stopped();
         self.budget = self.budget.saturating_sub(1);

@@ -152,7 +152,7 @@ impl Cell {
         let began = clock.now();
         body.wait_until(began);
         let Some(task) = &mut body.task else { return Next::Done };
-        let mut turn = Turn::new(clock, began, budget, self.job.signals());
+        let mut turn = Turn::new(clock, (began, self.usual_turn()), budget, self.job.signals());
         let polled = catch(|| task.poll(&mut turn));
         let (back_pressured, passed) = (turn.back_pressured, turn.passed);
         let ended = clock.now();

@@ -2,7 +2,8 @@
 //!
 //! A task that is woken by another goes to the end of the queue of the thread that woke it, and so does a task that
 //! has used up its turn: what it has sent is received before it sends more. A thread without work takes half of
-//! another's queue.
+//! another's queue. Tasks whose turns are long, as those with slow closures, let the others pass: barriers, watermarks and
+//! results would else wait for all of them in each stage. They have half of the time in any case.
 //!
 //! A thread that wakes up does a short burst of work alone: waking another one would take longer than the work. It wakes
 //! others for the cells in its queue once their turns and those since it woke up are expected to take longer than
@@ -57,8 +58,12 @@ struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    cells: VecDeque<Arc<Cell>>,
+    /// Those whose turns are usually short.
+    short: VecDeque<Arc<Cell>>,
+    long: VecDeque<Arc<Cell>>,
     expected: Nanos,
+    /// How long those with short turns, taken since the last with a long one, will take.
+    passed: Nanos,
 }
 
 /// What a thread keeps for itself.
@@ -214,6 +219,7 @@ impl Pool {
                 waiting = pool.find_starved(me);
                 rested |= waiting.is_some();
             }
+            let is_starved = waiting.is_some();
             match waiting.or_else(|| pool.find(me)) {
                 Some(cell) => {
                     if std::mem::take(&mut rested) {
@@ -221,9 +227,11 @@ impl Pool {
                         pool.parking.work_taken();
                         pool.announce_all();
                     }
-                    turns += 1;
                     let turn = pool.run(me, cell);
-                    took += turn;
+                    // However long it takes, the next one is of its own queue, whose cells would else starve.
+                    if !is_starved {
+                        (turns, took) = (turns + 1, took + turn);
+                    }
                     rested |= pool.attend_after(turn, &mut thread);
                     pool.unpin(&mut thread);
                 }
@@ -306,14 +314,17 @@ impl Pool {
     }
 
     /// A cell that would starve if all threads that are not blocked always had work in their own queues: an injected one, or
-    /// one in the queue of a thread whose turn takes long, perhaps for ever.
+    /// the first in the queue of a thread whose turn takes long, perhaps for ever. Only that one: others would go to the end of
+    /// another queue, again and again.
     fn find_starved(&self, me: usize) -> Option<Arc<Cell>> {
         self.injected.pop().or_else(|| {
             let long_ago = self.clock.now().saturating_sub(GRACE);
             let is_stuck = |queue: &&Queue| {
                 queue.len() > 0 && (1..long_ago).contains(&queue.turn_began.load(Ordering::Relaxed))
             };
-            self.queues[me].steal_from(self.queues.iter().find(is_stuck)?)
+            let threads = self.queues.len();
+            let mut others = (1..threads).map(|step| &self.queues[(me + step) % threads]);
+            others.find(is_stuck)?.pop()
         })
     }
 
@@ -428,8 +439,7 @@ impl Queue {
 
     fn push(&self, cell: Arc<Cell>) {
         let mut waiting = lock(&self.waiting);
-        waiting.expected += cell.usual_turn();
-        waiting.cells.push_back(cell);
+        waiting.push(cell);
         self.publish(&waiting);
     }
 
@@ -438,8 +448,7 @@ impl Queue {
             return None;
         }
         let mut waiting = lock(&self.waiting);
-        let cell = waiting.cells.pop_front()?;
-        waiting.expected = waiting.expected.saturating_sub(cell.usual_turn());
+        let cell = waiting.pop()?;
         self.publish(&waiting);
         Some(cell)
     }
@@ -450,17 +459,13 @@ impl Queue {
             return None;
         }
         let mut theirs = lock(&other.waiting);
-        let half = theirs.cells.len().div_ceil(2);
-        let mut taken: VecDeque<Arc<Cell>> = theirs.cells.drain(..half).collect();
-        let expected: Nanos = taken.iter().map(|cell| cell.usual_turn()).sum();
-        theirs.expected = theirs.expected.saturating_sub(expected);
+        let first = theirs.pop()?;
+        let taken = theirs.take_half();
         other.publish(&theirs);
         drop(theirs);
-        let first = taken.pop_front()?;
         if !taken.is_empty() {
             let mut mine = lock(&self.waiting);
-            mine.expected += expected.saturating_sub(first.usual_turn());
-            mine.cells.append(&mut taken);
+            taken.into_iter().for_each(|cell| mine.push(cell));
             self.publish(&mine);
         }
         Some(first)
@@ -468,7 +473,38 @@ impl Queue {
 
     fn publish(&self, waiting: &Waiting) {
         self.expected.store(waiting.expected, Ordering::Relaxed);
-        self.len.store(waiting.cells.len(), Ordering::SeqCst);
+        self.len.store(waiting.short.len() + waiting.long.len(), Ordering::SeqCst);
+    }
+}
+
+impl Waiting {
+    fn push(&mut self, cell: Arc<Cell>) {
+        let turn = cell.usual_turn();
+        self.expected += turn;
+        if turn > GRACE { self.long.push_back(cell) } else { self.short.push_back(cell) }
+    }
+
+    fn pop(&mut self) -> Option<Arc<Cell>> {
+        let is_due = |long: &Arc<Cell>| self.short.is_empty() || self.passed > long.usual_turn();
+        let cell = if self.long.front().is_some_and(is_due) {
+            self.passed = 0;
+            self.long.pop_front()?
+        } else {
+            let short = self.short.pop_front()?;
+            self.passed += short.usual_turn();
+            short
+        };
+        self.expected = self.expected.saturating_sub(cell.usual_turn());
+        Some(cell)
+    }
+
+    /// Takes those that come first, for another queue: half of them, of both kinds, less the one that was taken before.
+    fn take_half(&mut self) -> Vec<Arc<Cell>> {
+        let (short, long) = (self.short.len() / 2, self.long.len() / 2);
+        let taken: Vec<_> = self.short.drain(..short).chain(self.long.drain(..long)).collect();
+        let expected: Nanos = taken.iter().map(|cell| cell.usual_turn()).sum();
+        self.expected = self.expected.saturating_sub(expected);
+        taken
     }
 }
 
@@ -496,8 +532,16 @@ mod tests {
 
     /// Starts a job of such tasks on two threads. The wakers are those of the tasks.
     fn start(calls: Vec<Call>, wakers: &[Waker]) -> (Arc<Job>, Arc<WorkStealing>) {
+        start_on(2, calls, wakers)
+    }
+
+    fn start_on(
+        threads: usize,
+        calls: Vec<Call>,
+        wakers: &[Waker],
+    ) -> (Arc<Job>, Arc<WorkStealing>) {
         let clock = Clock::system();
-        let pool = WorkStealing::new(2, 64, clock.clone());
+        let pool = WorkStealing::new(threads, 64, clock.clone());
         let (signals, hosts) = (Arc::new(Signals::default()), Arc::new(Hosts::one(2)));
         let links = Links::new(hosts, 0, Arc::clone(&signals));
         let job = Job::new(signals, calls.len(), links);
@@ -573,6 +617,66 @@ mod tests {
             Poll::Done
         });
         ended(&start(vec![busy, waits, blocks], &wakers).0);
+    }
+
+    #[test]
+    fn every_cell_has_its_turn_where_all_turns_are_long() {
+        const CELLS: usize = 12;
+        let counts: Arc<[AtomicUsize]> = (0..CELLS).map(|_| AtomicUsize::new(0)).collect();
+        let call = |me: usize| -> Call {
+            let counts = Arc::clone(&counts);
+            Box::new(move |_| {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                counts[me].fetch_add(1, Ordering::SeqCst);
+                let all: usize = counts.iter().map(|count| count.load(Ordering::SeqCst)).sum();
+                if all >= 40 * CELLS { Poll::Done } else { Poll::Again }
+            })
+        };
+        ended(&start_on(3, (0..CELLS).map(call).collect(), &[]).0);
+        let counts: Vec<_> = counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
+        assert!(counts.iter().all(|count| (20..=80).contains(count)), "{counts:?}");
+    }
+
+    /// Tasks that sleep in each turn until there were so many turns of them; returns how often they ran and another one did, which
+    /// they wake each time, and which goes on by itself if it `is_busy`.
+    fn turns_of_long_and_short(threads: usize, long: usize, is_busy: bool) -> (usize, usize) {
+        let (slept, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let wakers = vec![Waker::default(); 1];
+        let sleeps = |_| -> Call {
+            let (slept, wake) = (Arc::clone(&slept), wakers[0].clone());
+            Box::new(move |_| {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                wake.wake();
+                if slept.fetch_add(1, Ordering::SeqCst) < 200 { Poll::Again } else { Poll::Done }
+            })
+        };
+        let (seen, counts) = (Arc::clone(&slept), Arc::clone(&ran));
+        let short: Call = Box::new(move |_| {
+            let turns = counts.fetch_add(1, Ordering::SeqCst);
+            match seen.load(Ordering::SeqCst) < 200 {
+                // A job in which nothing else ever runs ends too, and fails.
+                true if is_busy && turns < 100_000_000 => Poll::Again,
+                true if !is_busy => Poll::Wait,
+                _ => Poll::Done,
+            }
+        });
+        let calls = std::iter::once(short).chain((0..long).map(sleeps)).collect();
+        ended(&start_on(threads, calls, &wakers).0);
+        (slept.load(Ordering::SeqCst), ran.load(Ordering::SeqCst))
+    }
+
+    #[test]
+    fn a_short_turn_waits_for_one_long_turn_at_most() {
+        for threads in [1, 2] {
+            let (slept, ran) = turns_of_long_and_short(threads, 8, false);
+            assert!(ran * 3 > slept, "on {threads}: {ran} of {slept}");
+        }
+    }
+
+    #[test]
+    fn long_turns_have_half_of_the_time() {
+        let (slept, ran) = turns_of_long_and_short(1, 2, true);
+        assert!(slept >= 200 && ran > slept, "{ran} of {slept}");
     }
 
     #[test]
