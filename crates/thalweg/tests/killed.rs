@@ -24,6 +24,7 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use thalweg::check::free_port;
 use thalweg::config::{CheckpointConfig, Config, HostConfig, Secret};
@@ -86,6 +87,31 @@ fn next_in_loop(n: u64, row: u64) -> u64 {
 /// The nodes of a ring, of which each is to learn the least.
 const RING: u64 = 600;
 
+/// The variable of a run that is to be killed before it has come far: jobs sleep where they else only compute, so that they do not
+/// end before a busy machine has looked.
+const SLOWLY: (&str, &str) = ("TEST_SLOWLY", "1");
+
+/// The first runs of a job are slow, so many.
+const SLOW_RUNS: usize = 3;
+
+/// The variables of a run, these among them.
+fn variables_of_run(
+    run: usize,
+    variables: &[(&'static str, &'static str)],
+) -> Vec<(&'static str, &'static str)> {
+    let slowly = (run < SLOW_RUNS).then_some(SLOWLY);
+    variables.iter().copied().chain(slowly).collect()
+}
+
+/// Sleeps so long if this run is a slow one; returns whether it is.
+fn sleep_if_slow(time: Duration) -> bool {
+    static IS_SLOW: LazyLock<bool> = LazyLock::new(|| std::env::var_os(SLOWLY.0).is_some());
+    if *IS_SLOW {
+        std::thread::sleep(time);
+    }
+    *IS_SLOW
+}
+
 /// Changes numbers in many rounds, by a table from outside the loop and a state that is made of all of them. Beside it, a loop that
 /// sees the same numbers in each round, and one that improves a solution.
 fn job_with_a_loop(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
@@ -101,7 +127,10 @@ fn job_with_a_loop(folder: &Path, config: Config, host: Option<HostConfig>) -> R
             |sum: &mut u64, n| *sum = sum.wrapping_add(*n),
             |sum, part| *sum = sum.wrapping_add(part),
         )
-        .all_rounds(|state, sum| *state = sum);
+        .all_rounds(|state, sum| {
+            sleep_if_slow(Duration::from_millis(10));
+            *state = sum;
+        });
     let lines = left.merge(outcome.map(|outcome| outcome.state ^ outcome.rounds));
     lines.map(|n| n.to_string()).write_lines(folder.join("counts.txt"));
     let replayed = env
@@ -163,10 +192,7 @@ fn check_loop(folder: &Path) {
 fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
     let env = environment(folder, config, host)?;
     let pair = |line: &str| {
-        // So that it takes long enough to be killed often.
-        std::hint::black_box(
-            (0..4000 * objects::slowness()).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)),
-        );
+        compute_or_sleep(4000);
         let (key, value) = line.split_once(' ').expect("two words");
         (key.to_owned(), value.parse::<u64>().expect("a number"))
     };
@@ -206,6 +232,14 @@ fn job(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
     collected.sort_unstable();
     assert!(collected.into_iter().eq((0..LINES).step_by(100)), "what was collected is another");
     Ok(())
+}
+
+/// So that a job takes long enough to be killed often.
+fn compute_or_sleep(steps: u64) {
+    if !sleep_if_slow(Duration::from_micros(200)) {
+        let steps = 0..steps * objects::slowness();
+        std::hint::black_box(steps.fold(0, |sum: u64, n| sum ^ n.wrapping_mul(sum | 3)));
+    }
 }
 
 /// An environment with checkpoints in this folder.
@@ -463,7 +497,8 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
     for run in 0.. {
         // Later each time, so that it ends.
         let when = When::Checkpoints(1 + 2 * run as u64 / objects::slowness());
-        if interrupt(folder, 1 + run % 3, hosts(run), when) {
+        let variables = variables_of_run(run, &[]);
+        if interrupt_with(folder, 1 + run % 3, hosts(run), when, &variables) {
             break;
         }
         assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
@@ -471,7 +506,7 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
         kills += 1;
     }
     check_output(folder);
-    assert!(kills >= 2, "it was killed {kills} times, which tests little");
+    assert!(kills >= SLOW_RUNS, "it was killed {kills} times, which tests little");
 }
 
 /// Kills the program at moments of its own, until its job has ended.
@@ -510,7 +545,8 @@ fn a_loop_goes_on_with_the_round_that_its_job_was_killed_in() {
     let (mut kills, mut checkpoints) = (0, 0);
     for run in 0.. {
         let when = When::Checkpoints(1 + 2 * run as u64 / objects::slowness());
-        if interrupt_with(folder, [2, 1, 4][run % 3], 1, when, &[("TEST_JOB", "loop")]) {
+        let variables = variables_of_run(run, &[("TEST_JOB", "loop")]);
+        if interrupt_with(folder, [2, 1, 4][run % 3], 1, when, &variables) {
             break;
         }
         assert!(newest(folder) > checkpoints, "each run goes on where the one before was");
@@ -518,7 +554,7 @@ fn a_loop_goes_on_with_the_round_that_its_job_was_killed_in() {
         kills += 1;
     }
     check_loop(folder);
-    assert!(kills >= 3, "it was killed {kills} times, which tests little");
+    assert!(kills >= SLOW_RUNS, "it was killed {kills} times, which tests little");
 }
 
 #[test]
@@ -590,7 +626,8 @@ fn hosts_must_begin_with_one_checkpoint() {
     let interrupted = (0..10).find_map(|_| {
         let folder = tempfile::tempdir().unwrap();
         write_input(folder.path());
-        assert!(!interrupt(folder.path(), 1, 2, When::Checkpoints(2)));
+        let when = When::Checkpoints(2);
+        assert!(!interrupt_with(folder.path(), 1, 2, when, &[SLOWLY]));
         // On a busy machine it may be nearly over, and have begun to give its files their names.
         (!has_named_files(&folder.path().join("numbered"))).then_some(folder)
     });

@@ -1,8 +1,8 @@
 //! A job that has more keys and records than memory has room for, and whose processes are killed.
 
 use super::{
-    LINES, When, environment, failures, input, interrupt_with, names, newest, objects, start_with,
-    write_input,
+    LINES, SLOW_RUNS, When, compute_or_sleep, environment, failures, input, interrupt_with, names,
+    newest, objects, start_with, variables_of_run, write_input,
 };
 use std::fs;
 use std::path::Path;
@@ -23,10 +23,7 @@ pub(super) fn job(folder: &Path, mut config: Config, host: Option<HostConfig>) -
     let env = environment(folder, config, host)?;
     let files = Text::new(folder.join("in")).block_bytes(2000).split_bytes(50_000);
     let number = |line: &str| {
-        // So that it takes long enough to be killed often.
-        std::hint::black_box(
-            (0..8000 * objects::slowness()).fold(0, |sum, n| sum ^ n.wrapping_mul(sum | 3)),
-        );
+        compute_or_sleep(8000);
         line.split_once(' ').expect("two words").1.parse::<u64>().expect("a number")
     };
     let [numbered, counted, sorted] = env.lines(files).map(number).split();
@@ -77,10 +74,10 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
-    let variables = [("TEST_JOB", "spilled")];
     let (mut with_files, mut checkpoints) = (0, 0);
     for run in 0..4 {
         let when = When::Spilled(1 + (1 + run as u64) / objects::slowness());
+        let variables = variables_of_run(run, &[("TEST_JOB", "spilled")]);
         if interrupt_with(folder, [2, 1, 3][run % 3], hosts(run), when, &variables) {
             break;
         }
@@ -89,12 +86,12 @@ fn kill_at_checkpoints(hosts: impl Fn(usize) -> usize) {
         with_files += usize::from(files(folder) > 0);
     }
     if newest(folder) > 0 {
-        let last = start_with(folder, 2, hosts(4), |_| variables.to_vec());
+        let last = start_with(folder, 2, hosts(4), |_| vec![("TEST_JOB", "spilled")]);
         assert_eq!(failures(last), [""; 0]);
     }
     check_output(folder);
     assert!(
-        with_files >= 2,
+        with_files >= SLOW_RUNS,
         "it was killed {with_files} times when it had spilled, which tests little"
     );
 }
