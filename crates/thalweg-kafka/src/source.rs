@@ -150,9 +150,10 @@ impl KafkaSource {
         }
     }
 
-    /// Commits offsets to this group with each checkpoint, and when a job with an end has ended well, so that Kafka's tools show how far the job has read. The job
-    /// itself goes on from its checkpoints, whatever the group has. Partitions are not dealt out by the group, so other
-    /// consumers must not use it. A group that the user may not see ends the job before it begins.
+    /// Commits offsets to this group with each checkpoint, and when the job has ended well, also where it was
+    /// [drained](thalweg::JobHandle::drain), so that Kafka's tools show how far the job has read. The job itself goes on from its
+    /// checkpoints, whatever the group has. Partitions are not dealt out by the group, so other consumers must not use it. A group
+    /// that the user may not see ends the job before it begins.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());

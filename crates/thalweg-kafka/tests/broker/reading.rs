@@ -478,6 +478,21 @@ fn groups(broker: &mut Broker) {
     assert_eq!(texts(source("ended")), numbers(0..0));
     append(broker, &topic, 900..910);
     assert_eq!(texts(source("ended")), numbers(900..910));
+    // One that has no end is drained.
+    let env = Environment::new();
+    let endless = KafkaSource::new(broker.address(), topic.as_str()).group("drained");
+    let source_of_all = endless.begin(Begin::Committed);
+    let mut read =
+        env.read(source_of_all).try_map(|message| message.text().map(str::to_owned)).to_channel();
+    let job = env.start().unwrap();
+    for _ in 0..210 {
+        assert!(read.recv().unwrap().is_some());
+    }
+    assert_eq!(committed("drained"), [None, None]);
+    job.drain();
+    assert_eq!(read.recv().unwrap(), None);
+    job.wait().unwrap();
+    assert_eq!(texts(source("drained")), numbers(0..0));
 }
 
 fn compacted(broker: &mut Broker) {

@@ -49,6 +49,11 @@ pub trait Source: Send + 'static {
         false
     }
 
+    /// The end follows: it is saved, and sent. Says whether the operators behind have closed the source before: some of what it has
+    /// pushed may not count then.
+    #[doc(hidden)]
+    fn ends(&mut self, _is_closed: bool) {}
+
     /// Whether it can save how far it has read: not before it knows where it begins. Until then a barrier waits, and nothing is
     /// read: it could not be committed. The source wakes its task when it knows.
     #[doc(hidden)]
@@ -211,7 +216,11 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         }
         // Not together with the last batch: an operator may still have pending output of it.
         if self.exhausted {
-            guard(&self.op, || self.source.save(Event::End));
+            let is_closed = self.next.is_closed();
+            guard(&self.op, || {
+                self.source.ends(is_closed);
+                self.source.save(Event::End);
+            });
             self.head.send(Event::End, &mut self.next);
             return None;
         }

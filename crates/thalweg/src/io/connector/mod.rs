@@ -131,6 +131,7 @@
 
 mod decoding;
 mod opening;
+mod progress;
 mod sink;
 mod source;
 mod splits;

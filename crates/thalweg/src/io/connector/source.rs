@@ -77,8 +77,10 @@ pub trait SplitSource: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The job has ended well, without having been told to, and these splits of a task were read to their end: as
-    /// [`committed`](Self::committed), which is called by default. May block, and the job waits for it.
+    /// The job has ended well, and this is how far the splits of a host were read: to their end, or to where the job was
+    /// [drained](crate::JobHandle::drain). As [`committed`](Self::committed), which is called by default, and not any more behind
+    /// it. May block, and the job waits for it. Not called for tasks that were closed before by an operator that had enough, as
+    /// [`limit`](crate::Stream::limit).
     ///
     /// # Errors
     ///

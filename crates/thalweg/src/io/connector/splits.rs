@@ -10,13 +10,14 @@
 
 use super::decoding::DecodingSource;
 use super::opening::{OpenSplit, Opening, Unopened, open_now, place};
+use super::progress::Progress;
 use super::source::{Output, ReadStatus, SplitContext, SplitReader, SplitSource, SplitWaker};
 use super::waits::Waits;
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Nanos, nanos};
 use crate::data::DecodeError;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::flow::{Event, Op, PartitionEvent, Partitions, Publish, Push, Waker, WeakWaker, catch};
+use crate::flow::{Event, Op, PartitionEvent, Partitions, Push, Waker, WeakWaker, catch};
 use crate::io::portions::{Share, Shared, Work};
 use crate::memory::Reservation;
 use crate::metrics::{TaskWaits, show};
@@ -85,6 +86,7 @@ fn keep_latest<S: SplitSource>(
 /// The splits of a source, as one host knows them.
 struct Board<S: SplitSource> {
     source: Arc<S>,
+    progress: Arc<Progress<S>>,
     me: HostId,
     /// The host of each task.
     hosts: Vec<HostId>,
@@ -140,6 +142,7 @@ impl<S: SplitSource> Board<S> {
     fn new(source: &Arc<S>, cx: &TaskContext<'_>, before: Option<BTreeSet<S::Split>>) -> Self {
         Self {
             source: Arc::clone(source),
+            progress: Arc::new(Progress::new(Arc::clone(source))),
             me: cx.links.hosts().me(),
             hosts: cx.hosts.to_vec(),
             dealt: Mutex::new(Dealt {
@@ -360,6 +363,8 @@ impl<S: SplitSource> SourceFactory for SplitFactory<S> {
             every,
             next_look: every.filter(|_| looks_itself).map(|every| now.saturating_add(every)),
             is_without: false,
+            is_cut: false,
+            was_drained: cx.is_drained(),
             count: 0,
             waits: Waits::new(cx.clock),
         })
@@ -403,6 +408,10 @@ pub struct SplitTask<S: SplitSource> {
     next_look: Option<Nanos>,
     /// Whether it has said that it has no split.
     is_without: bool,
+    /// Whether the operators behind it have closed it, so that some of what was read may not count.
+    is_cut: bool,
+    /// Whether the job goes on from the end of one that was drained, and reads nothing.
+    was_drained: bool,
     count: u64,
     waits: Waits,
 }
@@ -539,28 +548,21 @@ impl<S: SplitSource> SplitTask<S> {
         Ok(self.count > before)
     }
 
-    /// At the end of all splits: tells the source how far they were read, if the job ends well.
-    fn tell_at_end(&self) {
-        let ended = self.ended.iter();
-        let known = |(split, position, _): &(S::Split, Option<S::Position>, u64)| {
-            Some((split.clone(), position.clone()?))
-        };
-        let positions: Vec<_> = ended.filter_map(known).collect();
-        // Where others have closed it, what was read may not count.
-        let is_all = self.splits.is_empty() && self.opening.is_empty();
-        if !is_all || positions.is_empty() {
+    /// At the end of all splits, or where the job is drained: how far they were read counts if the job ends well. That of splits
+    /// that were not opened counts since the checkpoint that has it.
+    fn end(&self) {
+        let is_whole = self.splits.is_empty() && self.opening.is_empty();
+        if self.is_cut && !is_whole {
             return;
         }
-        let (source, operator) = (Arc::clone(&self.source), self.op.name());
-        self.op.signals().on_success(move || {
-            let tell = move || {
-                let told = catch(|| source.finished(&positions)).and_then(|told| told);
-                if let Err(error) = told.map_err(|error| error.in_operator(&*operator)) {
-                    log::warn!(target: "thalweg::connector", "the job has ended well, but: {error}");
-                }
-            };
-            Ok(Publish::Result(Box::new(tell)))
-        });
+        let ended = self.ended.iter().map(|(split, position, _)| (split, position.clone()));
+        let open = self.splits.iter().map(|open| (&open.split, Some(open.reader.position())));
+        // The job that was drained was not over.
+        let drained = self.before.iter().filter(|_| self.was_drained && self.task == 0);
+        let drained = drained.map(|(split, (position, ..))| (split, position.clone()));
+        let all = ended.chain(open).chain(drained);
+        let known = all.filter_map(|(split, position)| Some((split.clone(), position?)));
+        self.board.work.progress.end(known.collect(), &self.op);
     }
 
     /// What there is to do while no split is ready.
@@ -627,9 +629,9 @@ impl<S: SplitSource> Source for SplitTask<S> {
 
     fn save(&mut self, event: Event) {
         if event == Event::End {
-            self.tell_at_end();
+            self.end();
         }
-        let Self { source, op, board, task, state, before, splits, ended, .. } = self;
+        let Self { op, board, task, state, before, splits, ended, .. } = self;
         state.save(event, |out| {
             if *task == 0 {
                 // Some of them may not be open yet, here or on another host.
@@ -654,12 +656,9 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 out.add(&(split.clone(), position.clone(), *reads, true));
                 positions.extend(position.clone().map(|position| (split.clone(), position)));
             }
-            let (source, operator) = (Arc::clone(source), op.name());
-            out.once_it_counts(move || match positions.is_empty() {
-                true => Ok(()),
-                false => catch(|| source.committed(&positions))
-                    .and_then(|committed| committed)
-                    .map_err(|error| error.in_operator(&*operator)),
+            let (progress, operator) = (Arc::clone(&board.work.progress), op.name());
+            out.once_it_counts(move || {
+                progress.commit(&positions).map_err(|error| error.in_operator(&*operator))
             });
         });
     }
@@ -667,6 +666,10 @@ impl<S: SplitSource> Source for SplitTask<S> {
     fn stop(&mut self) -> bool {
         self.waits.end_now(self.splits.iter_mut().map(|open| &mut open.waits));
         false
+    }
+
+    fn ends(&mut self, is_closed: bool) {
+        self.is_cut = is_closed;
     }
 
     fn waits(&self) -> Option<TaskWaits> {
