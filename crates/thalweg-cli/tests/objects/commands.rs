@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
 
 /// Kills a job that has checkpoints with spilled records under a prefix.
 fn interrupt(server: &Server, folder: &Path, prefix: &str) {
-    let mut job = Job::start(command(folder, &url(prefix), &server.endpoint(), 20_000));
+    let mut job = Job::start(command(folder, &url(prefix), &server.endpoint(), 100_000));
     let has_spilled = || server.keys(prefix).iter().any(|key| key.contains("/spilled-"));
     job.until("there are no checkpoints", || server.taken(prefix) > 3 && has_spilled());
     let newest = server.newest(prefix);
@@ -108,7 +108,7 @@ fn looked_at(server: &Server) {
 fn removed_while_it_runs(server: &Server) {
     let folder = tempfile::tempdir().unwrap();
     let prefix = "removed";
-    let mut job = Job::start(command(folder.path(), &url(prefix), &server.endpoint(), 200_000));
+    let mut job = Job::start(command(folder.path(), &url(prefix), &server.endpoint(), 500_000));
     job.until("there are no checkpoints", || server.taken(prefix) > 1);
     said(server, &["rm", &url(prefix), "--all"]);
     let (status, errors) = job.end();
@@ -127,7 +127,7 @@ fn several_hosts(server: &Server) {
         launch.env(JOB, pause.to_string());
         Job::start(launch)
     };
-    let mut job = launched(20_000);
+    let mut job = launched(100_000);
     let parts = || server.keys(prefix).iter().filter(|key| key.contains("/part-")).count();
     job.until("there are no parts", || server.taken(prefix) > 3 && parts() > 1);
     job.kill();

@@ -15,8 +15,8 @@ use thalweg::{Result, cli};
 /// Set for the job: microseconds that it waits at each of some records.
 pub const JOB: &str = "THALWEG_TEST_OBJECT_JOB";
 
-const RECORDS: u64 = 60_000;
-const KEYS: u64 = 30_000;
+const RECORDS: u64 = 24_000;
+const KEYS: u64 = 12_000;
 
 #[derive(Parser)]
 struct Args {
@@ -39,7 +39,7 @@ pub fn run() -> ExitCode {
         let pause = std::env::var(JOB).expect("it is set").parse().expect("a number");
         let env = engine.environment()?;
         // A barrier waits for the block that is being read.
-        let numbers = Text::new(output.join("in.txt")).block_bytes(500).split_bytes(20_000);
+        let numbers = Text::new(output.join("in.txt")).block_bytes(500).split_bytes(10_000);
         let number = move |line: &str| {
             let n = line.parse::<u64>().expect("a number");
             if pause > 0 && n % 64 == 0 {

@@ -18,7 +18,7 @@ fn outages(server: &Server) {
     let folder = tempfile::tempdir().unwrap();
     let (folder, prefix) = (folder.path(), "outages");
     let proxy = Proxy::start(server);
-    let mut job = Job::start(command(folder, &url(prefix), &proxy.endpoint(), 200_000));
+    let mut job = Job::start(command(folder, &url(prefix), &proxy.endpoint(), 500_000));
     job.until("there is no checkpoint", || server.taken(prefix) > 2);
     proxy.set_down(true);
     sleep(Duration::from_secs(2));
@@ -48,7 +48,7 @@ fn lost_answers(server: &Server) {
     let proxy = Proxy::start(server);
     proxy.lose_answers();
     let start = |pause| Job::start(command(folder, &url(prefix), &proxy.endpoint(), pause));
-    let mut job = start(200_000);
+    let mut job = start(500_000);
     job.until("there are no checkpoints", || server.taken(prefix) > 6);
     let said = job.kill();
     assert!(proxy.lost() > 2, "{} answers were lost, which tests little", proxy.lost());

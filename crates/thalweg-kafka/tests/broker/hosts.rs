@@ -26,10 +26,10 @@ pub const TESTS: &[Test] = &[
     ("a_bounded_job_ends_on_hosts_without_a_partition", few),
     ("bad_records_go_aside_on_the_host_that_reads_them", bad_records),
     ("each_record_counts_once_whichever_host_is_killed", |broker| {
-        killed(broker, Kills::new("killed-hosts", 6), "kept");
+        killed(broker, Kills::new("killed-hosts", 4), "kept");
     }),
     ("each_record_counts_once_in_open_transactions_whichever_host_is_killed", |broker| {
-        killed(broker, Kills::new("open-killed-hosts", 4), "open");
+        killed(broker, Kills::new("open-killed-hosts", 3), "open");
     }),
     ("a_job_goes_on_with_more_tasks_than_partitions", |broker| rescaled(broker, "rescaled-few", 2)),
     ("a_job_goes_on_with_fewer_tasks_than_partitions", |broker| {

@@ -340,15 +340,15 @@ pub fn each_once(broker: &Broker, pipeline: &Pipeline, records: u64) {
 }
 
 fn jobs(broker: &mut Broker) {
-    killed_jobs(broker, Kills::new("jobs", 9), "exactly once");
+    killed_jobs(broker, Kills::new("jobs", 5), "exactly once");
 }
 
 fn open_jobs(broker: &mut Broker) {
-    killed_jobs(broker, Kills::new("open-jobs", 9), "open");
+    killed_jobs(broker, Kills::new("open-jobs", 5), "open");
 }
 
 fn changed_jobs(broker: &mut Broker) {
-    killed_jobs(broker, Kills::new("changed-jobs", 9), "now and then open");
+    killed_jobs(broker, Kills::new("changed-jobs", 6), "now and then open");
 }
 
 fn at_least_once(broker: &mut Broker) {
@@ -378,7 +378,7 @@ fn killed_jobs(broker: &mut Broker, mut kills: Kills, delivery: &'static str) {
 }
 
 fn brokers(broker: &mut Broker) {
-    killed_brokers(broker, Kills::new("brokers", 3), "exactly once");
+    killed_brokers(broker, Kills::new("brokers", 2), "exactly once");
 }
 
 fn open_brokers(broker: &mut Broker) {

@@ -42,6 +42,7 @@ use crate::sync::release;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Settings of an environment.
@@ -240,8 +241,8 @@ impl Default for Config {
     }
 }
 
-/// Half of the memory that this process may use, or 1 GiB if that is not known.
+/// Half of the memory that this process may use, or 1 GiB if that is not known. Found once: it takes a millisecond.
 fn default_memory() -> usize {
-    let half = machine::memory().map(|bytes| bytes / 2);
-    half.map_or(1 << 30, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    static HALF: LazyLock<Option<u64>> = LazyLock::new(|| Some(machine::memory()? / 2));
+    HALF.map_or(1 << 30, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
