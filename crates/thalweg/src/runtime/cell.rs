@@ -125,6 +125,11 @@ impl Cell {
     }
 
     /// How long its next turn will take, by those before; long if there was none.
+    /// Whether it has had a turn.
+    pub(crate) fn has_run(&self) -> bool {
+        self.usual_turn.get() != UsualTurn::UNKNOWN
+    }
+
     pub(crate) fn usual_turn(&self) -> Nanos {
         self.usual_turn.get()
     }
