@@ -688,7 +688,7 @@ fn a_file_that_was_written_since_is_not_read_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write_input(folder);
-    assert!(!interrupt(folder, 2, 1, When::Checkpoints(2)));
+    assert!(!interrupt_with(folder, 2, 1, When::Checkpoints(2), &[SLOWLY]));
     let path = folder.join("in/0.txt");
     let text = fs::read_to_string(&path).unwrap();
     // The same lines in another order.
