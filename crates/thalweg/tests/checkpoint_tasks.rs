@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
-use thalweg::{Environment, ErrorKind, JobHandle, Result};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
+use thalweg::{Chain, Environment, ErrorKind, JobHandle, Result, Stream};
 
 /// An environment with a directory for checkpoints, of which none is taken by itself.
 fn environment(dir: &Path, cores: usize) -> Environment {
@@ -153,6 +156,57 @@ fn records_that_wait_for_their_control_stream_are_dealt_out_in_order() {
         assert_eq!(of_tasks.len(), 4);
         let used: BTreeSet<_> = of_tasks.values().collect();
         assert_eq!(used.len(), cores.min(4), "{cores} tasks have them: {of_tasks:?}");
+    }
+}
+
+/// Counts records in windows of the event time that is assigned to them here.
+fn count_in_windows<C: Chain<Item = u64, Time = ()>>(numbers: Stream<C>) {
+    let at = |n: &u64| Timestamp::from_micros(n.cast_signed());
+    let timed = numbers.assign_timestamps(at, Watermarks::monotonous());
+    let window = EventTimeWindow::tumbling(Duration::from_micros(10));
+    timed.window_all(window).count().for_each(drop);
+}
+
+#[test]
+fn iterators_that_are_in_the_order_of_event_time_need_a_task_each() {
+    for (is_forwarded, is_shuffled) in [(false, false), (true, false), (false, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (over, read) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let start = |dir: &Path, cores: usize| {
+            let env = environment(dir, cores);
+            let (over, read) = (Arc::clone(&over), Arc::clone(&read));
+            let numbers = env.parallel_iter(move |_, _| {
+                let (over, read) = (Arc::clone(&over), Arc::clone(&read));
+                (0..u64::MAX).take_while(move |n| {
+                    if over.load(Ordering::Relaxed) {
+                        // More than any has given before.
+                        return *n < 100_000;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                    read.fetch_add(1, Ordering::Relaxed);
+                    true
+                })
+            });
+            match (is_forwarded, is_shuffled) {
+                (true, _) => count_in_windows(numbers.forward().map(|n| n).forward()),
+                (_, true) => count_in_windows(numbers.shuffle()),
+                _ => count_in_windows(numbers),
+            }
+            env.start()
+        };
+        let dir = folder.path().join("checkpoints");
+        let job = start(&dir, 3).unwrap();
+        wait_until("they are not read", || read.load(Ordering::Relaxed) > 100);
+        let dir = suspended(job, &dir);
+        over.store(true, Ordering::Relaxed);
+        let fewer = start(&copy_of(&dir), 2).and_then(JobHandle::wait);
+        if is_shuffled {
+            fewer.unwrap();
+        } else {
+            let said = fewer.unwrap_err().to_string();
+            assert!(said.contains("3 iterators that had not ended need as many"), "{said}");
+        }
+        start(&dir, 3).unwrap().wait().unwrap();
     }
 }
 

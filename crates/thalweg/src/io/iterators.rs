@@ -201,7 +201,7 @@ where
             readings.push(Reading { task, tasks, read, to_skip: read });
             Ok(())
         })?;
-        if cx.partitions.is_timed() && before.len() > cx.tasks {
+        if before.len() > cx.tasks && cx.gets_time_in_order() {
             let what = format!(
                 "{OTHER_TASKS}: with event time, its {} iterators that had not ended need as many, and there are {}. Each is in \
                  order for itself, and records of those that one task reads in turn would be late; more cores, or `--tasks`, \

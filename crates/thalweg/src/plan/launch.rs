@@ -145,6 +145,27 @@ impl<'a> TaskContext<'a> {
         Some(mix(dir, hash_bytes(self.plan.state_id(op).as_bytes())))
     }
 
+    /// Whether records of this stage's source get event time in the order in which each task emits them: in the stage itself, or
+    /// behind edges that keep that order.
+    pub(crate) fn gets_time_in_order(&self) -> bool {
+        let assigns =
+            |stage: usize| move |op: &Operator| op.stage == stage && op.kind == "assign_timestamps";
+        let (mut stages, mut at) = (vec![self.stage], 0);
+        while let Some(&stage) = stages.get(at) {
+            if self.plan.operators.iter().any(assigns(stage)) {
+                return true;
+            }
+            for edge in &self.plan.edges {
+                let keeps_order = edge.from == stage && edge.strategy == Strategy::Forward;
+                if keeps_order && !stages.contains(&edge.to) {
+                    stages.push(edge.to);
+                }
+            }
+            at += 1;
+        }
+        false
+    }
+
     /// Whether the job has checkpoints.
     pub(crate) fn has_checkpoints(&self) -> bool {
         self.checkpoints.is_some()
