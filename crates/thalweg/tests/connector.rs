@@ -101,6 +101,9 @@ struct Topic {
     /// Whether partitions that are not new are read from their end.
     latest: bool,
     committed: Arc<Mutex<BTreeMap<String, u64>>>,
+    /// Partitions that a job may go on without, and those that it was asked about.
+    dispensable: bool,
+    gone: Arc<Mutex<Vec<String>>>,
 }
 
 impl Topic {
@@ -111,6 +114,8 @@ impl Topic {
             look_again: None,
             latest: false,
             committed: Arc::default(),
+            dispensable: false,
+            gone: Arc::default(),
         }
     }
 }
@@ -155,6 +160,11 @@ impl SplitSource for Topic {
         drop(appended);
         let next = from.map_or(begin, |from| from as usize);
         Ok(Cursor { partition, name: split.to_string(), next, fetched: Vec::new() })
+    }
+
+    fn goes_on_without(&self, gone: &[Partition]) -> Result<bool> {
+        self.gone.lock().unwrap().extend(gone.iter().map(Partition::to_string));
+        Ok(self.dispensable)
     }
 
     fn committed(&self, positions: &[(Partition, u64)]) -> Result<()> {
@@ -668,9 +678,10 @@ fn positions_are_told_to_others_once_a_checkpoint_has_them() -> Result<()> {
 }
 
 #[test]
-fn a_split_that_is_gone_is_refused_by_name() -> Result<()> {
+fn a_split_that_is_gone_is_refused_by_name_or_left_out() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let names = ["first", "second", "third", "fourth"];
+    let [first, second, third, fourth] = names.map(|name| folder.path().join(name));
     let log = Log::with_partitions(3);
     (0..30).for_each(|n| log.append(n % 3, n.to_string()));
     let source = Topic { bounded: false, ..Topic::of(&log) };
@@ -689,10 +700,26 @@ fn a_split_that_is_gone_is_refused_by_name() -> Result<()> {
     env.read(Topic { bounded: false, ..Topic::of(&log) }).map(number).for_each(|_| ());
     let error = env.run().unwrap_err();
     assert_eq!(error.place(), Some(&Place::Split("numbers/2".to_owned(), None)));
-    assert!(error.to_string().contains("does not have any more"), "{error}");
+    assert!(error.to_string().contains("is not among those that log of numbers has"), "{error}");
     let names: BTreeSet<_> =
         std::fs::read_dir(&second).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!names.is_empty(), "the checkpoint stays");
+    // Asked about once; from then on it counts as read to its end.
+    for (from, to, asked) in [(&second, &third, 1), (&third, &fourth, 0)] {
+        std::fs::rename(from, to).unwrap();
+        let source = Topic { bounded: false, dispensable: true, ..Topic::of(&log) };
+        let (gone, committed) = (Arc::clone(&source.gone), Arc::clone(&source.committed));
+        let env = with_checkpoints(to, 3);
+        env.read(source).map(number).for_each(|_| ());
+        let job = env.start()?;
+        while committed.lock().unwrap().len() < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        job.cancel();
+        job.wait().unwrap_err();
+        assert_eq!(*gone.lock().unwrap(), vec!["numbers/2"; asked]);
+        assert!(!committed.lock().unwrap().contains_key("numbers/2"));
+    }
     Ok(())
 }
 

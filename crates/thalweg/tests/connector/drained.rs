@@ -29,8 +29,11 @@ fn a_drained_job_whose_commits_fail_reads_nothing_more_when_it_is_run_again() {
         let folder = tempfile::tempdir().unwrap();
         let dirs = ["first", "second", "third"].map(|name| folder.path().join(name));
         let (log, table) = (Log::with_partitions(6), Table::default());
+        let others = Log::with_partitions(1);
+        (0..1000u64).for_each(|n| others.append(0, n.to_string()));
         (0..3000u64).for_each(|n| log.append(n as usize % 6, n.to_string()));
         let (seen, committed) = (Arc::new(AtomicUsize::new(0)), Positions::default());
+        let (limited, cut) = (Arc::new(AtomicUsize::new(0)), Positions::default());
         // Its counts are those of all that was read, and the input has no end.
         let job = |env: &Environment| {
             let (seen, committed) = (Arc::clone(&seen), Arc::clone(&committed));
@@ -45,11 +48,19 @@ fn a_drained_job_whose_commits_fail_reads_nothing_more_when_it_is_run_again() {
                 .window(EventTimeWindow::tumbling(Duration::from_secs(1)))
                 .count();
             counts.unkey().map(|(digit, pane)| 10 * pane.value + digit).write(table.clone());
+            // Of another source, not all that was read counts.
+            let (counted, committed) = (Arc::clone(&limited), Arc::clone(&cut));
+            let topic = Topic { bounded: false, committed, ..Topic::of(&others) };
+            let numbers = env.read(topic).map(number).inspect(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed);
+            });
+            numbers.limit(5).for_each(drop);
         };
         let env = with_checkpoints(&dirs[0], cores);
         job(&env);
         let running = env.start().unwrap();
         until("not all is read", || seen.load(Ordering::Relaxed) == 3000);
+        until("too little is read", || limited.load(Ordering::Relaxed) >= 5);
         // One task has committed its counts, the other one has not.
         table.commits_until_failure.store(2, Ordering::Relaxed);
         running.drain();
@@ -60,6 +71,7 @@ fn a_drained_job_whose_commits_fail_reads_nothing_more_when_it_is_run_again() {
         for (run, cores) in [(1, 5 - cores), (2, cores)] {
             std::fs::rename(&dirs[run - 1], &dirs[run]).unwrap();
             committed.lock().unwrap().clear();
+            cut.lock().unwrap().clear();
             if run == 2 {
                 // What was read in part is gone.
                 log.0.lock().unwrap().clear();
@@ -75,6 +87,7 @@ fn a_drained_job_whose_commits_fail_reads_nothing_more_when_it_is_run_again() {
         }
         assert_eq!(seen.load(Ordering::Relaxed), 3000);
         assert_eq!(committed.lock().unwrap().values().sum::<u64>(), 3000);
+        assert!(cut.lock().unwrap().is_empty(), "what a limit has cut is not told");
         assert_eq!(table.rows(), (3000..3010).collect::<Vec<_>>());
     }
 }

@@ -67,8 +67,19 @@ pub trait SplitSource: Send + Sync + 'static {
         cx: &SplitContext,
     ) -> Result<Self::Reader>;
 
+    /// Whether a job goes on from a checkpoint without these splits, of which it has read a part, and which are not listed any more. By
+    /// default it does not, which is an error. If it does, they count as read to their end. May block: called once, on the first host,
+    /// before the job begins.
+    ///
+    /// # Errors
+    ///
+    /// They end the job.
+    fn goes_on_without(&self, _gone: &[Self::Split]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// A checkpoint counts that has these positions of the splits of a task: for sources that tell others how far they are
-    /// read. May block. The job never needs it: its own positions are in the checkpoint.
+    /// read. May block, but must not wait for a job of this process. The job never needs it: its own positions are in the checkpoint.
     ///
     /// # Errors
     ///
@@ -79,8 +90,8 @@ pub trait SplitSource: Send + Sync + 'static {
 
     /// The job has ended well, and this is how far the splits of a host were read: to their end, or to where the job was
     /// [drained](crate::JobHandle::drain). As [`committed`](Self::committed), which is called by default, and not any more behind
-    /// it. May block, and the job waits for it. Not called for tasks that were closed before by an operator that had enough, as
-    /// [`limit`](crate::Stream::limit).
+    /// it. May block, and the job waits for it. What a task has read is left out if operators have closed it before it had read all, as
+    /// [`limit`](crate::Stream::limit) does; what a `limit` behind an exchange drops may be among the rest.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use super::source::{Output, ReadStatus, SplitContext, SplitReader, SplitSource, 
 use super::waits::Waits;
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Nanos, nanos};
-use crate::data::DecodeError;
+use crate::data::{Data, DecodeError};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::flow::{Event, Op, PartitionEvent, Partitions, Push, Waker, WeakWaker, catch};
 use crate::io::portions::{Share, Shared, Work};
@@ -26,7 +26,7 @@ use crate::plan::TaskContext;
 use crate::stream::{Produced, Source, SourceFactory};
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, spawn};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// How often a reader is called that always has more, before the task's next split has its turn.
@@ -53,33 +53,40 @@ impl<S: SplitSource> SplitFactory<S> {
     }
 }
 
-/// A split in a checkpoint: where it goes on, if it was open, how often its reader was called, and whether it has been read to
-/// its end.
-type SavedSplit<S> = (<S as SplitSource>::Split, Option<<S as SplitSource>::Position>, u64, bool);
+/// How a split is left in a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Data)]
+enum Left {
+    Open,
+    /// As the operators behind it have had enough: some of what was read may not count.
+    Cut,
+    /// Read to its end.
+    Ended,
+}
+
+/// A split in a checkpoint: where it goes on, if it was open, and how often its reader was called.
+type SavedSplit<S> = (<S as SplitSource>::Split, Option<<S as SplitSource>::Position>, u64, Left);
 
 /// What a checkpoint has of all splits.
 type Before<S> =
-    BTreeMap<<S as SplitSource>::Split, (Option<<S as SplitSource>::Position>, u64, bool)>;
+    BTreeMap<<S as SplitSource>::Split, (Option<<S as SplitSource>::Position>, u64, Left)>;
 
 /// How far the splits were read.
 fn splits_read<S: SplitSource>(saved: Vec<SavedSplit<S>>) -> String {
     let mut before = Before::<S>::new();
     saved.into_iter().for_each(|saved| keep_latest::<S>(&mut before, saved));
-    let ended = before.values().filter(|(.., ended)| *ended).count();
+    let ended = before.values().filter(|(.., left)| *left == Left::Ended).count();
     let [all, ended] = [before.len(), ended].map(|count| show::count(count as u64));
     format!("in {all} splits, of which {ended} were read to their end")
 }
 
 fn keep_latest<S: SplitSource>(
     before: &mut Before<S>,
-    (split, position, reads, ended): SavedSplit<S>,
+    (split, position, reads, left): SavedSplit<S>,
 ) {
-    let progress =
-        |position: &Option<S::Position>, reads, ended| (reads, ended, position.is_some());
-    let found =
-        before.get(&split).map(|(position, reads, ended)| progress(position, *reads, *ended));
-    if found.is_none_or(|found| progress(&position, reads, ended) > found) {
-        before.insert(split, (position, reads, ended));
+    let progress = |position: &Option<S::Position>, reads, left| (reads, left, position.is_some());
+    let found = before.get(&split).map(|(position, reads, left)| progress(position, *reads, *left));
+    if found.is_none_or(|found| progress(&position, reads, left) > found) {
+        before.insert(split, (position, reads, left));
     }
 }
 
@@ -93,6 +100,8 @@ struct Board<S: SplitSource> {
     dealt: Mutex<Dealt<S::Split>>,
     /// The splits in the checkpoint that the job began with, if it did.
     before: Option<BTreeSet<S::Split>>,
+    /// Those of them that are not there any more, and without which the job goes on. Set on the first host.
+    left_out: OnceLock<BTreeSet<S::Split>>,
     /// How often tasks of this host got splits, or the source has failed.
     changes: AtomicUsize,
     /// Whether it is known which splits there were at first.
@@ -152,6 +161,7 @@ impl<S: SplitSource> Board<S> {
                 of_others: BTreeMap::new(),
             }),
             before,
+            left_out: OnceLock::new(),
             changes: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -298,20 +308,28 @@ impl<S: SplitSource> SplitFactory<S> {
         Ok(board)
     }
 
-    /// Checks that all splits are there of which the checkpoint has read a part.
+    /// Checks that all splits are there of which the checkpoint has read a part, or that the job goes on without them.
     fn check(&self, board: &Board<S>, before: &Before<S>) -> Result<()> {
         let dealt = lock(&board.dealt);
-        let is_gone =
-            |(split, (position, _, ended)): &(&S::Split, &(Option<S::Position>, _, bool))| {
-                position.is_some() && !ended && !dealt.known.contains(split)
-            };
-        let Some((split, _)) = before.iter().find(is_gone) else { return Ok(()) };
-        let what = format!(
-            "the checkpoint has read a part of a split that {} does not have any more; begin anew with `thalweg checkpoint rm \
-             --all DIR`",
-            self.source.describe()
-        );
-        Err(Error::new(ErrorKind::Input, what).at(Place::Split(split.to_string(), None)))
+        let is_gone = |(split, (position, _, left)): &(&S::Split, &(Option<_>, _, Left))| {
+            position.is_some() && *left != Left::Ended && !dealt.known.contains(split)
+        };
+        let gone = before.iter().filter(is_gone);
+        let gone: Vec<_> = gone.map(|(split, _)| split.clone()).collect();
+        drop(dealt);
+        let Some(first) = gone.first() else { return Ok(()) };
+        if !catch(|| self.source.goes_on_without(&gone))?? {
+            let what = format!(
+                "the checkpoint has read a part of a split that is not among those that {} has now: if it is gone for good, begin anew \
+                 with `thalweg checkpoint rm --all DIR`; if not, run the job again when it is there, or the program that has read it",
+                self.source.describe()
+            );
+            return Err(
+                Error::new(ErrorKind::Input, what).at(Place::Split(first.to_string(), None))
+            );
+        }
+        let _ = board.left_out.set(gone.into_iter().collect());
+        Ok(())
     }
 }
 
@@ -463,11 +481,11 @@ impl<S: SplitSource> SplitTask<S> {
         let mut unopened = Vec::with_capacity(own.len());
         for (number, split, is_new) in own {
             let (from, reads) = match self.before.get(&split).cloned() {
-                Some((position, reads, true)) => {
+                Some((position, reads, Left::Ended)) => {
                     self.ended.push((split, position, reads));
                     continue;
                 }
-                Some((position, reads, false)) => (position, reads),
+                Some((position, reads, _)) => (position, reads),
                 None => (None, 0),
             };
             let ready = Arc::new(AtomicBool::new(true));
@@ -558,7 +576,8 @@ impl<S: SplitSource> SplitTask<S> {
         let ended = self.ended.iter().map(|(split, position, _)| (split, position.clone()));
         let open = self.splits.iter().map(|open| (&open.split, Some(open.reader.position())));
         // The job that was drained was not over.
-        let drained = self.before.iter().filter(|_| self.was_drained && self.task == 0);
+        let counts = |left| self.was_drained && self.task == 0 && left != Left::Cut;
+        let drained = self.before.iter().filter(|(_, (.., left))| counts(*left));
         let drained = drained.map(|(split, (position, ..))| (split, position.clone()));
         let all = ended.chain(open).chain(drained);
         let known = all.filter_map(|(split, position)| Some((split.clone(), position?)));
@@ -631,29 +650,34 @@ impl<S: SplitSource> Source for SplitTask<S> {
         if event == Event::End {
             self.end();
         }
-        let Self { op, board, task, state, before, splits, ended, .. } = self;
+        let Self { op, is_cut, board, task, state, before, splits, ended, .. } = self;
         state.save(event, |out| {
             if *task == 0 {
                 // Some of them may not be open yet, here or on another host.
-                for (split, (position, reads, ended)) in before.iter() {
-                    out.add(&(split.clone(), position.clone(), *reads, *ended));
+                let left_out = board.work.left_out.get();
+                for (split, (position, reads, left)) in before.iter() {
+                    let is_left_out = left_out.is_some_and(|gone| gone.contains(split));
+                    let left = if is_left_out { Left::Ended } else { *left };
+                    out.add(&(split.clone(), position.clone(), *reads, left));
                 }
                 // Those that were listed first are not new in another run, even if no task has opened them; those that were new
                 // stay so until one has. Other hosts know of none.
                 let dealt = lock(&board.work.dealt);
                 let listed = dealt.known.difference(&dealt.new);
                 for split in listed.filter(|split| !before.contains_key(*split)) {
-                    out.add(&(split.clone(), None::<S::Position>, 0u64, false));
+                    out.add(&(split.clone(), None::<S::Position>, 0u64, Left::Open));
                 }
             }
+            let is_cut = event == Event::End && *is_cut;
+            let left = if is_cut { Left::Cut } else { Left::Open };
             let mut positions = Vec::with_capacity(splits.len() + ended.len());
             for OpenSplit { split, reader, reads, .. } in splits.iter() {
                 let position = reader.position();
-                out.add(&(split.clone(), Some(position.clone()), *reads, false));
+                out.add(&(split.clone(), Some(position.clone()), *reads, left));
                 positions.push((split.clone(), position));
             }
             for (split, position, reads) in ended.iter() {
-                out.add(&(split.clone(), position.clone(), *reads, true));
+                out.add(&(split.clone(), position.clone(), *reads, Left::Ended));
                 positions.extend(position.clone().map(|position| (split.clone(), position)));
             }
             let (progress, operator) = (Arc::clone(&board.work.progress), op.name());
