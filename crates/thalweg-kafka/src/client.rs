@@ -64,13 +64,40 @@ impl Options {
         usual.iter().for_each(|(name, value)| _ = config.set(*name, *value));
         for (name, value) in &self.0 {
             if OURS.contains(&name.as_str()) || fixed.iter().any(|(fixed, _)| fixed == name) {
-                let what = format!("the option `{name}` cannot be set: the job depends on it");
+                let instead = instead_of(name);
+                let what =
+                    format!("the option `{name}` cannot be set: the job depends on it{instead}");
+                return Err(Error::new(ErrorKind::Config, what));
+            }
+            if matches!(name.as_str(), "sasl.mechanism" | "sasl.mechanisms")
+                && value == "OAUTHBEARER"
+            {
+                let what = format!(
+                    "the option `{name}` cannot be `OAUTHBEARER`: there is no way to give it tokens"
+                );
                 return Err(Error::new(ErrorKind::Config, what));
             }
             config.set(name, value);
         }
         fixed.iter().for_each(|(name, value)| _ = config.set(*name, *value));
         Ok(config)
+    }
+}
+
+/// What there is in place of an option that cannot be set.
+fn instead_of(name: &str) -> &'static str {
+    match name {
+        "bootstrap.servers" | "metadata.broker.list" => "; brokers are the first argument of `new`",
+        "group.id" => "; `KafkaSource::group` sets it",
+        "auto.offset.reset" => {
+            "; `KafkaSource::begin` says where to begin, and records that are gone are an error"
+        }
+        "enable.auto.commit" => {
+            "; with `KafkaSource::group`, offsets are committed with each checkpoint"
+        }
+        "transactional.id" => "; `KafkaSink::transactional_id_prefix` sets how such names begin",
+        "transaction.timeout.ms" => "; it is the argument of `KafkaSink::open_transactions`",
+        _ => "",
     }
 }
 
@@ -84,7 +111,12 @@ pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
     };
     let what = match missing_feature(&cause) {
         None if is_too_long => format!(
-            "cannot {doing}: the brokers allow less time for a transaction, as their `transaction.max.timeout.ms` says"
+            "cannot {doing}: the brokers allow less time for a transaction, as their `transaction.max.timeout.ms` says; ask for less, by the \
+             option `transaction.timeout.ms` of an exactly-once sink (600000 by default) or the argument of `KafkaSink::open_transactions`"
+        ),
+        Some("gssapi") => format!(
+            "cannot {doing}: Kerberos needs the feature `gssapi` of the crate thalweg-kafka; it is the mechanism where `sasl.mechanism` is \
+             not set: passwords need PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
         ),
         Some(feature) => {
             format!(
@@ -283,6 +315,18 @@ impl Client {
         asked(&format!("list the partitions of {topics}"), &needs, self.connections(), ask)
     }
 
+    /// Whether brokers say twice, with time between, that none of these partitions is there: those that have just started may not
+    /// know of it yet.
+    pub(crate) fn are_gone(&self, partitions: &[Partition]) -> bool {
+        let is_gone = |Partition { topic, number }: &Partition| {
+            find(&self.consumer, topic, *number) == Some(Verdict::Gone)
+        };
+        partitions.iter().all(is_gone) && {
+            thread::sleep(UNKNOWN);
+            partitions.iter().all(is_gone)
+        }
+    }
+
     /// Why a topic is not among those that the cluster has listed. A list of all topics leaves out what the user may not see.
     pub(crate) fn missing(&self, name: &str) -> Error {
         match self.metadata(&Topics::from(name)) {
@@ -339,7 +383,7 @@ fn attend(
         drop(all);
         for mut suspect in due {
             let Some(verdict) = suspect.verdict.upgrade() else { continue };
-            match find(consumer, &suspect) {
+            match find(consumer, &suspect.topic, suspect.number) {
                 Some(found) if found == Verdict::There || !suspect.asks_again => {
                     _ = verdict.set(found);
                 }
@@ -368,13 +412,13 @@ fn attend(
 }
 
 /// Whether a partition is there, as far as brokers answer.
-fn find(consumer: &Consumer, Suspect { topic, number, .. }: &Suspect) -> Option<Verdict> {
+fn find(consumer: &Consumer, topic: &str, number: i32) -> Option<Verdict> {
     let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(5)).ok()?;
     let topic = metadata.topics().iter().find(|found| found.name() == topic)?;
     let is_gone = |code| matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic);
     if topic.error().map(Code::from).is_some_and(|code| !is_gone(code)) {
         return None;
     }
-    let is_there = topic.partitions().iter().any(|partition| partition.id() == *number);
+    let is_there = topic.partitions().iter().any(|partition| partition.id() == number);
     Some(if is_there { Verdict::There } else { Verdict::Gone })
 }

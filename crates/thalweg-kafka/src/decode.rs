@@ -201,6 +201,10 @@ where
         Ok(DecodedReader { reader, decode: Arc::clone(&self.decode), of: PhantomData })
     }
 
+    fn goes_on_without(&self, gone: &[Partition]) -> Result<bool> {
+        self.source.goes_on_without(gone)
+    }
+
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {
         self.source.committed(positions)
     }

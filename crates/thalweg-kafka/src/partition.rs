@@ -48,3 +48,9 @@ pub(crate) fn gone(at: &Partition, offset: i64, what: &str) -> Error {
     let place = Place::Split(at.to_string(), Some(offset.to_string()));
     Error::new(ErrorKind::Io, what).at(place)
 }
+
+/// The same where starting the job again cannot help.
+pub(crate) fn hopeless(at: &Partition, offset: i64, what: &str) -> Error {
+    let place = Place::Split(at.to_string(), Some(offset.to_string()));
+    Error::new(ErrorKind::Config, what).at(place)
+}

@@ -4,9 +4,9 @@ use crate::ahead::Room;
 use crate::client::{Client, Consumer, FoundEnds, Suspect, Verdict, error};
 use crate::connections::Watch;
 use crate::ends::End;
-use crate::fetch::{Fetcher, Queue, Taken, Trouble};
+use crate::fetch::{Fetcher, Queue, Taken, Trouble, named_code};
 use crate::message::{Message, MessageRef};
-use crate::partition::{Partition, Position, gone, list_of, place};
+use crate::partition::{Partition, Position, gone, hopeless, list_of, place};
 use crate::protocol::TopicId;
 use crate::protocol::batches::{Batches, Wrong};
 use crate::rights::{Needs, code_of};
@@ -259,11 +259,12 @@ impl Reader {
                 let what = format!(
                     "the brokers want the partition read from broker {replica}, which does not lead it: `KafkaSource::fetch_by_librdkafka` does so"
                 );
-                return Err(gone(&self.partition, self.next, &what));
+                return Err(hopeless(&self.partition, self.next, &what));
             }
             Trouble::Code(code) => {
                 let what = format!(
-                    "cannot read the partition: the broker answers with error {code} of Kafka's protocol"
+                    "cannot read the partition: the broker answers with error {}",
+                    named_code(code)
                 );
                 return Err(gone(&self.partition, self.next, &what));
             }
@@ -273,7 +274,7 @@ impl Reader {
                      it that did not have them (`unclean.leader.election.enable`); begin anew, or go on from a checkpoint before offset {end}",
                     self.next
                 );
-                return Err(gone(&self.partition, self.next, &what));
+                return Err(hopeless(&self.partition, self.next, &what));
             }
             Trouble::Wrong(wrong) => return Err(self.wrong(wrong)),
         }
@@ -298,7 +299,7 @@ impl Reader {
                 let what = format!(
                     "the batch of records is compressed in an unknown way: number {number}"
                 );
-                return gone(&self.partition, self.next, &what);
+                return hopeless(&self.partition, self.next, &what);
             }
             Wrong::Old => {
                 "the records are in a format of before Kafka 0.11: `KafkaSource::fetch_by_librdkafka` reads them"
@@ -312,7 +313,7 @@ impl Reader {
         if let Some(ends) = &self.lost {
             return match ends.get() {
                 None => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
-                Some(ends) => Err(gone(&self.partition, self.next, &lost(self.next, *ends))),
+                Some(ends) => Err(hopeless(&self.partition, self.next, &lost(self.next, *ends))),
             };
         }
         match self.suspected.as_ref().map(|verdict| verdict.get()) {
@@ -333,7 +334,7 @@ impl Reader {
             }
             Some(Some(Verdict::Gone)) => {
                 let what = "the partition is not there any more: its topic was deleted";
-                Err(gone(&self.partition, self.next, what))
+                Err(hopeless(&self.partition, self.next, what))
             }
         }
     }
@@ -457,7 +458,7 @@ impl Reader {
 /// Why the next record is not there, in a partition that begins and ends so.
 #[cold]
 fn lost(next: i64, ends: Option<(i64, i64)>) -> String {
-    match ends {
+    let what = match ends {
         Some((first, _)) if next < first => format!(
             "the record at offset {next} is not there any more: the partition begins at {first} by now, as the topic does not keep records \
              for longer (`retention.ms`, `retention.bytes`), or they were deleted"
@@ -468,7 +469,10 @@ fn lost(next: i64, ends: Option<(i64, i64)>) -> String {
         _ => format!(
             "the record at offset {next} was not there: it was older than the topic keeps records, or the topic was made anew"
         ),
-    }
+    };
+    format!(
+        "{what}; begin anew (`thalweg checkpoint rm --all DIR`), or, where the job has no checkpoint yet, with another `KafkaSource::begin`"
+    )
 }
 
 impl SplitReader for Reader {

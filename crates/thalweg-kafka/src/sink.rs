@@ -304,7 +304,11 @@ where
         let asked = self.number("message.max.bytes")?.unwrap_or(1_000_000);
         // Not all may ask for the settings of a topic.
         let settings = self.settings().inspect_err(|error| {
-            log::warn!("the settings of the topic {} cannot be asked for: {error}", self.topic);
+            log::warn!(
+                "the settings of the topic {} cannot be asked for, so records that it refuses, as their sizes or keys do not fit, are \
+                 sent to the brokers first; `DescribeConfigs` on the topic allows it: {error}",
+                self.topic
+            );
         });
         let setting = |name: &str| {
             settings.as_ref().ok().and_then(|settings| settings.get(name)?.value.clone())

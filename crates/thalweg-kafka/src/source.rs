@@ -194,7 +194,7 @@ impl KafkaSource {
     }
 
     /// How often to look for new partitions, and new topics that match; by default each minute. A source that ends does not
-    /// look for any.
+    /// look for any. Zero is an error of kind [`Config`](ErrorKind::Config) when the job starts.
     #[must_use]
     pub fn look_again_after(mut self, interval: Duration) -> Self {
         self.look_again = interval;
@@ -219,8 +219,9 @@ impl KafkaSource {
     }
 
     /// Goes on without topics of a [pattern](Topics::matching) that are deleted: what was read of them stays read, and a warning in the
-    /// facade [`log`] says so. Otherwise such a topic ends the job, and each run that goes on from a checkpoint that has it. Records that
-    /// were not read are lost either way. A topic that is made anew under the same name ends the job while it runs, and is not read by
+    /// facade [`log`] says so, also where a job goes on from a checkpoint that has them. Otherwise such a topic ends the job, and each run
+    /// that goes on from such a checkpoint. Records that were not read are lost either way. A start waits ten seconds before it believes
+    /// brokers that a topic is gone. A topic that is made anew under the same name ends the job while it runs, and is not read by
     /// those that go on from its checkpoints.
     ///
     /// Named topics have to be there: with them it is an error of kind [`Config`](ErrorKind::Config) when the job starts.
@@ -239,7 +240,7 @@ impl KafkaSource {
 
     /// Has librdkafka fetch the records. By default the source fetches them itself, on connections of its own, about five times as fast
     /// (`cargo bench -p thalweg-kafka`). librdkafka takes over where an [option](Self::option) is set that it alone supports, with a
-    /// warning in the facade [`log`]: Kerberos and OAuth, `client.rack`, `socket.*` and others. Those that do not change who fetches are
+    /// warning in the facade [`log`]: Kerberos, `client.rack`, `socket.*` and others. Those that do not change who fetches are
     /// `client.id`, `isolation.level`, `security.protocol`, the settings of `ssl.` and `sasl.` for certificates and passwords,
     /// `fetch.min.bytes`, `fetch.max.bytes`, `fetch.wait.max.ms` (100 by default; more than 5000 counts as 5000), `fetch.message.max.bytes` and
     /// `queued.max.messages.kbytes`, and `debug`, `statistics.interval.ms`, `queued.min.messages` and the two that end in `backoff.ms`, which mean
@@ -386,6 +387,9 @@ impl KafkaSource {
     fn check_settings(&self) -> Result<()> {
         let what = if self.begin == Begin::Committed && self.group.is_none() {
             "`Begin::Committed` begins where a group has committed: name it with `KafkaSource::group`"
+        } else if self.look_again.is_zero() {
+            "`KafkaSource::look_again_after` needs a time: zero would ask the brokers without a pause; a source that is to find no new \
+             partitions can have days"
         } else if self.leaves_deleted && !self.topics.is_pattern() {
             "`KafkaSource::leave_out_deleted_topics` is for the topics of a pattern: those that are named have to be there"
         } else {
@@ -598,6 +602,17 @@ impl SplitSource for KafkaSource {
         self.reader((fetcher, client), split, position, cx, memory)
     }
 
+    fn goes_on_without(&self, gone: &[Partition]) -> Result<bool> {
+        if !self.leaves_deleted || !self.lister()?.are_gone(gone) {
+            return Ok(false);
+        }
+        let (reader, gone) = (self.watch.0.operator(), show_all(gone));
+        log::warn!(
+            "{reader}: {gone} are not there any more, as topics were deleted; the job goes on without them"
+        );
+        Ok(true)
+    }
+
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {
         if self.group.is_none() || positions.is_empty() {
             return Ok(());
@@ -633,6 +648,16 @@ impl SplitSource for KafkaSource {
                 Err(failed("commit the group's offsets in time", cause))
             }
         }
+    }
+}
+
+/// The partitions by name, or those that come first, and how many others there are.
+fn show_all(partitions: &[Partition]) -> String {
+    const SHOWN: usize = 5;
+    let named: Vec<_> = partitions.iter().take(SHOWN).map(Partition::to_string).collect();
+    match partitions.len().saturating_sub(SHOWN) {
+        0 => named.join(", "),
+        others => format!("{} and {others} others", named.join(", ")),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::protocol::{Cluster, Connection, Fault, FoundTopic, Leader, Settings, 
 use crate::threads::start;
 use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -419,6 +420,7 @@ impl Shared {
                 let reader = self.client.connections().operator();
                 for (at, code) in moved {
                     let Wanted { topic, number, .. } = &wanted[at];
+                    let code = named_code(code);
                     log::warn!(
                         "{reader}: {host}:{port} answers with error {code} for {topic}/{number}, whose leader is looked for again"
                     );
@@ -558,6 +560,14 @@ fn settle(assigned: &mut Assigned, topics: &[FoundTopic], are_same: bool) {
     }
     if let Verdict::FindLeader(Some(trouble)) | Verdict::Over(trouble) = verdict(code) {
         assigned.queue.fail(trouble);
+    }
+}
+
+/// A code of Kafka's protocol, with what librdkafka calls it.
+pub(crate) fn named_code(code: i16) -> String {
+    match RDKafkaRespErr::try_from(i32::from(code)) {
+        Ok(known) => format!("{code} ({})", RDKafkaErrorCode::from(known)),
+        Err(_) => format!("{code} of Kafka's protocol"),
     }
 }
 

@@ -13,7 +13,7 @@ use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
 use thalweg::{Environment, Error, ErrorKind, JobHandle, Result};
-use thalweg_kafka::{KafkaSink, KafkaSource, MessageRef, Outgoing};
+use thalweg_kafka::{KafkaSink, KafkaSource, MessageRef, Outgoing, Topics};
 
 pub const TESTS: &[Test] = &[
     ("a_partition_without_records_holds_event_time_back_and_is_named", silent),
@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("a_topic_made_anew_is_not_read_on_from_a_checkpoint", anew_between_runs),
     ("records_that_expire_before_they_are_read_are_an_error", expired_while_it_runs),
     ("records_that_expire_between_two_runs_are_an_error", expired_between_runs),
+    ("topics_that_are_deleted_between_two_runs_are_left_out_if_wanted", deleted_between_runs),
     ("a_checkpoint_of_a_source_without_an_end_is_not_gone_on_from_with_one", other_end),
     ("a_job_with_an_end_reads_no_partition_that_is_added_between_runs", added_behind_the_end),
     ("a_transaction_whose_time_is_over_is_written_again", out_of_time),
@@ -255,7 +256,7 @@ fn expired_while_it_runs(broker: &mut Broker) {
     let error = error_of(job);
     let read = seen.all().len();
     assert!(read < 55, "{read} were fetched before");
-    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.kind(), ErrorKind::Config);
     let what = format!(
         "expired-runs/0 at {read}: the record at offset {read} is not there any more: the partition begins at 55 by now"
     );
@@ -271,9 +272,33 @@ fn expired_between_runs(broker: &mut Broker) {
     broker.delete_before(&topic, 0, 15);
     let job = started(source(broker, &topic), Some(&folders.next()), &Arc::default());
     let error = job.map_or_else(|error| error, error_of);
-    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.kind(), ErrorKind::Config);
     let what = "expired-between/0 at 10: the record at offset 10 is not there any more: the partition begins at 15 by now";
     names(&error, &["read (", "faults.rs", what]);
+}
+
+fn deleted_between_runs(broker: &mut Broker) {
+    let [kept, gone] = ["between-kept", "between-gone"].map(|topic| broker.topic(topic, 1));
+    [&kept, &gone].iter().for_each(|topic| append_each(broker, topic, 0..10));
+    let mut folders = Folders::new();
+    let source = || {
+        KafkaSource::new(broker.address(), Topics::matching("between-.*"))
+            .look_again_after(Duration::from_millis(200))
+    };
+    suspended(source(), &folders.next(), 20);
+    broker.delete_topic(&gone);
+    wait("the topic goes", || broker.topics(&gone).is_empty());
+    let refused = started(source(), Some(&folders.next()), &Arc::default());
+    let error = refused.map_or_else(|error| error, error_of);
+    assert_eq!(error.kind(), ErrorKind::Input);
+    names(&error, &["read (", "between-gone/0", "is not among those that kafka topics"]);
+    append_each(broker, &kept, 10..20);
+    let warnings = logs::warnings();
+    suspended(source().leave_out_deleted_topics(), &folders.next(), 10);
+    assert!(warnings.find(&["read (", "between-gone/0", "goes on without"]).is_some());
+    // It counts as read to its end: no further run asks for it, or has to be allowed to.
+    append_each(broker, &kept, 20..30);
+    suspended(source(), &folders.next(), 10);
 }
 
 type Encode = fn(u64, &mut Outgoing) -> Result<()>;

@@ -408,8 +408,14 @@ fn not_there(broker: &mut Broker) {
     for fixed in ["enable.auto.commit", "auto.offset.reset", "group.id", "bootstrap.servers"] {
         let error = read(source().option(fixed, "true")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.message().contains(fixed), "{error}");
+        assert!(error.message().contains(fixed) && error.message().contains("; "), "{error}");
     }
+    let error = read(source().option("sasl.mechanism", "OAUTHBEARER")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.message().contains("tokens"), "{error}");
+    let error = read(source().look_again_after(Duration::ZERO)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(error.message().contains("look_again_after"), "{error}");
     let error = read(source().option("no.such.option", "1")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.to_string().contains("no.such.option"), "{error}");
