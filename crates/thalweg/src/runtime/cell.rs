@@ -124,12 +124,12 @@ impl Cell {
         self.index
     }
 
-    /// How long its next turn will take, by those before; long if there was none.
     /// Whether it has had a turn.
     pub(crate) fn has_run(&self) -> bool {
         self.usual_turn.get() != UsualTurn::UNKNOWN
     }
 
+    /// How long its next turn will take, by those before; long if there was none.
     pub(crate) fn usual_turn(&self) -> Nanos {
         self.usual_turn.get()
     }
