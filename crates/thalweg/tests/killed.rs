@@ -60,6 +60,7 @@ fn program_of_a_test() {
         Ok("refused") => hosts::refused,
         Ok("late") => hosts::late,
         Ok("print") => printed::job,
+        Ok("other") => job_of_another_program,
         Ok("spilled") => spilled::job,
         _ => job,
     };
@@ -240,6 +241,17 @@ fn compute_or_sleep(steps: u64) {
         let steps = 0..steps * objects::slowness();
         std::hint::black_box(steps.fold(0, |sum: u64, n| sum ^ n.wrapping_mul(sum | 3)));
     }
+}
+
+/// Writes the same files by other operators.
+fn job_of_another_program(folder: &Path, config: Config, host: Option<HostConfig>) -> Result<()> {
+    let env = environment(folder, config, host)?;
+    let lines = || env.lines(Text::new(folder.join("in"))).map(str::to_owned);
+    lines().write_lines(folder.join("windows.txt"));
+    lines().write_lines_parallel(folder.join("elsewhere"));
+    lines().write_lines_parallel(folder.join("numbered"));
+    lines().write(RollingFiles::new(folder.join("rolling")).json_lines());
+    env.run()
 }
 
 /// An environment with checkpoints in this folder.
@@ -650,6 +662,21 @@ fn hosts_must_begin_with_one_checkpoint() {
     fs::remove_dir_all(folder.join("checkpoints-1")).unwrap();
     fs::rename(folder.join("checkpoints-0"), folder.join("checkpoints")).unwrap();
     assert!(interrupt(folder, 1, 2, When::After(Duration::MAX)), "nothing was harmed");
+    check_output(folder);
+}
+
+#[test]
+fn a_program_that_is_refused_leaves_the_files_of_the_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    write_input(folder);
+    assert!(!interrupt_with(folder, 2, 1, When::Checkpoints(4), &[SLOWLY]));
+    let failed = failures(start_with(folder, 2, 1, |_| vec![("TEST_JOB", "other")]));
+    assert!(
+        failed.len() == 1 && failed[0].contains("run the program of that checkpoint"),
+        "{failed:?}"
+    );
+    assert!(interrupt(folder, 2, 1, When::After(Duration::MAX)), "it goes on");
     check_output(folder);
 }
 

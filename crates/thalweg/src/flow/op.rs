@@ -75,12 +75,20 @@ pub(crate) struct Signals {
     outputs: Mutex<Vec<Prepare>>,
     /// The outputs that are prepared, until it is decided how the job ends.
     prepared: Mutex<Vec<Publish>>,
+    /// What is to be done when all tasks are made, and the job is not refused.
+    when_made: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     /// The files and directories that the job writes, each with the name of the operator that writes it.
     targets: Mutex<BTreeMap<PathBuf, Arc<str>>>,
     /// The other hosts of the job, which decide with this one how it ends.
     others: OnceLock<Arc<dyn Others>>,
     /// Called at the end of a job with checkpoints.
     at_end: OnceLock<Arc<dyn AtEnd>>,
+}
+
+impl std::fmt::Debug for Signals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Signals").finish_non_exhaustive()
+    }
 }
 
 /// Saves where a job has come to when all of its tasks have ended, so that it can still give files their names if it is
@@ -287,6 +295,18 @@ impl Signals {
     /// Adds an output. It is prepared and published once every task has ended without failure, and dropped otherwise.
     pub(crate) fn on_success(&self, prepare: impl FnOnce() -> Result<Publish> + Send + 'static) {
         lock(&self.outputs).push(Box::new(prepare));
+    }
+
+    /// Adds what is to be done once all tasks of this host are made and the checkpoint fits them, before any of them runs: what a
+    /// checkpoint may need is not thrown away for a program that is refused.
+    pub(crate) fn when_made(&self, then: impl FnOnce() + Send + 'static) {
+        lock(&self.when_made).push(Box::new(then));
+    }
+
+    /// All tasks of this host are made.
+    pub(crate) fn made(&self) {
+        let all = std::mem::take(&mut *lock(&self.when_made));
+        all.into_iter().for_each(|then| then());
     }
 
     /// Registers that an operator writes this file or directory, given as an absolute path without links. Returns the

@@ -145,14 +145,18 @@ impl<'a> TaskContext<'a> {
         Some(mix(dir, hash_bytes(self.plan.state_id(op).as_bytes())))
     }
 
-    /// Whether records of this stage's source get event time in the order in which each task emits them: in the stage itself, or
-    /// behind edges that keep that order.
+    /// Whether records get event time in the order in which a task of this stage emits them: behind the operator that is made, in the
+    /// stage itself, or behind edges that keep that order.
     pub(crate) fn gets_time_in_order(&self) -> bool {
+        // Operators are made from the last to the first.
+        if self.partitions.is_timed() {
+            return true;
+        }
         let assigns =
             |stage: usize| move |op: &Operator| op.stage == stage && op.kind == "assign_timestamps";
         let (mut stages, mut at) = (vec![self.stage], 0);
         while let Some(&stage) = stages.get(at) {
-            if self.plan.operators.iter().any(assigns(stage)) {
+            if at > 0 && self.plan.operators.iter().any(assigns(stage)) {
                 return true;
             }
             for edge in &self.plan.edges {
@@ -325,6 +329,7 @@ pub(crate) fn launch(
             }
         }
         let made = make(builder, runtime, &signals, &links, checkpoints.as_ref())?;
+        signals.made();
         // What they make visible when the job ends well must be known to another run if this one dies meanwhile.
         let publishes = |op: &Operator| op.kind == "write" || op.kind.starts_with("write_");
         let publishes = made.plan.operators.iter().any(publishes);

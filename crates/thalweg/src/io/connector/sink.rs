@@ -142,9 +142,15 @@ pub struct SinkContext {
     waker: SinkWaker,
     /// An empty one, of the writer's task.
     memory: Reservation,
+    signals: Arc<Signals>,
 }
 
 impl SinkContext {
+    /// As [`Signals::when_made`].
+    pub(crate) fn when_made(&self, then: impl FnOnce() + Send + 'static) {
+        self.signals.when_made(then);
+    }
+
     /// The number of the writer's task, from 0.
     pub fn task(&self) -> usize {
         self.task
@@ -350,6 +356,7 @@ impl<K: Sink> WritePush<K> {
             is_restored: cx.is_restored(),
             waker: SinkWaker(cx.waker.downgrade()),
             memory: cx.fixed(id),
+            signals: Arc::clone(op.signals()),
         };
         let writer = match is_trial {
             true => None,

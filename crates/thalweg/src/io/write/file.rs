@@ -63,7 +63,9 @@ impl NewFile {
         let target = resolve(path)?;
         claim(path, &target, op, claims)?;
         let prefix = hidden_prefix(&target);
-        claims.sweep(directory(&target), owner, |name| owner.is_hidden_file_of(name, &prefix));
+        let of = prefix.clone();
+        let is_left = move |name: &str| owner.is_hidden_file_of(name, &of);
+        claims.sweep(op, directory(&target), owner, is_left);
         Self::begin(path, target, &prefix, owner)
     }
 
@@ -346,11 +348,18 @@ pub(super) enum Claims {
 }
 
 impl Claims {
-    /// As [`sweep`], by the first host: another one may have begun without the checkpoint that needs the files, which is
-    /// found out later.
-    fn sweep(self, dir: &Path, owner: Owner, is_meant: impl Fn(&str) -> bool) {
+    /// As [`sweep`], by the first host, as another one may have begun without the checkpoint that needs the files; and when it is
+    /// known that the checkpoint is of this program.
+    fn sweep(
+        self,
+        op: &Op,
+        dir: &Path,
+        owner: Owner,
+        is_meant: impl Fn(&str) -> bool + Send + 'static,
+    ) {
         if self == Self::Checked {
-            sweep(dir, owner, is_meant);
+            let dir = dir.to_owned();
+            op.signals().when_made(move || sweep(&dir, owner, is_meant));
         }
     }
 }
@@ -526,7 +535,7 @@ impl NewDir {
             claim(&self.path.join(&name), &resolved.join(&name), op, claims)?;
         }
         // A job on fewer cores has fewer files than the one that was killed.
-        claims.sweep(&resolved, owner, |_| true);
+        claims.sweep(op, &resolved, owner, |_| true);
         Ok(&self.path)
     }
 
@@ -538,7 +547,7 @@ impl NewDir {
         claims: Claims,
         shared: bool,
         owner: Owner,
-        is_needed: impl Fn(&str) -> bool,
+        is_needed: impl Fn(&str) -> bool + Send + 'static,
     ) -> Result<&Path> {
         let mut state = lock(&self.state);
         if *state == DirState::Untouched {
@@ -546,7 +555,8 @@ impl NewDir {
             let resolved = fs::canonicalize(&self.path).map_err(failed)?;
             claim(&self.path, &resolved, op, claims)?;
             // Other sinks may have hidden files here too.
-            claims.sweep(&resolved, owner, |name| name.starts_with(PART) && !is_needed(name));
+            let is_left = move |name: &str| name.starts_with(PART) && !is_needed(name);
+            claims.sweep(op, &resolved, owner, is_left);
             // The mark may be left by as many hosts as there were before.
             *state = DirState::Ready { made: true, shared: shared || resolved.join(MARK).exists() };
         }

@@ -236,8 +236,8 @@ impl FilePush {
         })?;
         let open = || {
             if let (Some(dir), false) = (dir, saved.is_empty()) {
-                let is_saved =
-                    |name: &str| saved.iter().any(|(_, file, _)| file.is_hidden_as(name));
+                let files: Vec<_> = saved.iter().map(|(_, file, _)| file.clone()).collect();
+                let is_saved = move |name: &str| files.iter().any(|file| file.is_hidden_as(name));
                 dir.resume(&op, claims, cx.links.hosts().count() > 1, owner, is_saved)?;
             }
             let mine = saved.iter().position(|(task, ..)| *task == cx.task);

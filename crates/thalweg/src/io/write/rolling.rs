@@ -155,7 +155,11 @@ where
         };
         // Without checkpoints, they might be those of another job that runs.
         if cx.has_checkpoints() && !self.is_swept.swap(true, Ordering::AcqRel) {
-            file::remove_files(&dir, |name| name.starts_with(".part-") && name.ends_with(&hidden));
+            let (dir, hidden) = (dir.clone(), hidden.clone());
+            cx.when_made(move || {
+                let is_left = |name: &str| name.starts_with(".part-") && name.ends_with(&hidden);
+                file::remove_files(&dir, is_left);
+            });
         }
         Ok(RollingWriter {
             prefix: format!("part-{:05}-", cx.task()),
