@@ -62,11 +62,17 @@ fn message(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Whether nothing has failed: a job goes on when the program is run again.
 fn is_suspension(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::Suspended)
+    kind(error) == Some(ErrorKind::Suspended)
+}
+
+/// The kind of the engine's error, which others may have as their cause.
+fn kind(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
+    std::iter::successors(Some(error), |error| error.source())
+        .find_map(|error| error.downcast_ref::<Error>().map(Error::kind))
 }
 
 fn status(error: &(dyn std::error::Error + 'static), signal: Option<Signal>) -> u8 {
-    match (error.downcast_ref::<Error>().map(Error::kind), signal) {
+    match (kind(error), signal) {
         (Some(ErrorKind::Cancelled), Some(signal)) => signal.status(),
         // Also on hosts that got no signal, and in a program that has suspended its job by itself: whoever starts it again needs
         // to know.
@@ -91,6 +97,28 @@ mod tests {
         assert_eq!(of(ErrorKind::Config, None), 2);
         assert_eq!(of(ErrorKind::Io, Some(Signal::CtrlC)), 1);
         assert_eq!(status(&std::fmt::Error, None), 1);
+    }
+
+    #[test]
+    fn the_status_is_that_of_the_cause() {
+        #[derive(Debug)]
+        struct Wrapped(Error);
+        impl std::fmt::Display for Wrapped {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("the nightly job has ended")
+            }
+        }
+        impl std::error::Error for Wrapped {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        for (kind, expected) in
+            [(ErrorKind::Suspended, 143), (ErrorKind::Config, 2), (ErrorKind::Io, 1)]
+        {
+            assert_eq!(status(&Wrapped(Error::new(kind, "no")), None), expected);
+        }
+        assert!(is_suspension(&Wrapped(Error::new(ErrorKind::Suspended, "no"))));
     }
 
     #[test]

@@ -234,6 +234,12 @@ impl Checkpointing {
         while !job.is_over() {
             if let Some(why) = job.launched().job.wait_suspended(LOOK.min(self.interval)) {
                 let taken = self.take(job, true, &mut lateness, warnings);
+                // It is not to be started again: another run of the job has begun.
+                if taken.is_err()
+                    && let Some(superseded) = self.writer.store.superseded()
+                {
+                    return job.launched().job.fail(superseded);
+                }
                 let is_drained = job.launched().job.signals().draining();
                 if let Some(end) = self.suspended(why, taken, is_drained) {
                     job.launched().job.fail(end);
