@@ -157,7 +157,9 @@ impl<A> Calls<A> {
     /// Emits results as soon as they are available, in any order.
     ///
     /// Faster where some calls take much longer than others. In event time, this makes no record late: a
-    /// watermark still waits for all records that came before it.
+    /// watermark still waits for all records that came before it. Where the results get their event time in the same stage, by
+    /// [`assign_timestamps`](crate::Stream::assign_timestamps), they keep their order all the same, as each partition of the input
+    /// has its own.
     pub fn unordered(mut self) -> Self {
         self.rules.ordered = false;
         self

@@ -127,7 +127,8 @@ where
             again: VecDeque::new(),
             timers: BTreeSet::new(),
             backlog: VecDeque::new(),
-            line: Line::new(rules.ordered),
+            // A result that overtakes the change of a partition would give its time to another one.
+            line: Line::new(rules.ordered || cx.partitions.is_timed()),
             rules,
             finished: Vec::new(),
             barrier: None,

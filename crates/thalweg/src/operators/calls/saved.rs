@@ -117,7 +117,7 @@ impl<D, T: Time> Keeping<D, T> {
             Some(codec) => (codec.open)(cx, op.id())?,
             None => (StateHandle::none(), Vec::new()),
         };
-        let passes = handle.is_on() && op.depth() == Depth::default() && !cx.partitions.is_timed();
+        let passes = handle.is_on() && op.depth() == Depth::default() && !cx.gets_time_in_order();
         let clone = (keep.always || retries || passes).then_some(keep.clone);
         let (task, tasks) = (cx.task, cx.tasks);
         let mut mine = Vec::new();

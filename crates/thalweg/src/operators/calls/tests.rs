@@ -136,6 +136,35 @@ fn another_thread_may_end_calls_in_any_order() {
     check(job(false)).equals(0..500u64);
 }
 
+/// Each partition is in the order of event time for itself, and they are far apart.
+#[test]
+fn results_get_the_event_time_of_their_partition() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [0, 1_000_000].map(|begin| {
+        let path = folder.path().join(format!("{begin}.txt"));
+        let lines: String = (begin..begin + 300).map(|n| format!("{n}\n")).collect();
+        std::fs::write(&path, lines).unwrap();
+        path
+    });
+    every(|env| {
+        let calls = Calls::in_flight(8).unordered();
+        let numbers = env.lines(files.clone()).map(|line| line.parse::<i64>().unwrap());
+        let called = numbers.map_async(calls, |n| async move {
+            polls(if n % 100 == 99 { 50 } else { 0 }).await;
+            n
+        });
+        let at = |n: &i64| Timestamp::from_micros(*n);
+        let timed = called.assign_timestamps(at, Watermarks::monotonous());
+        let window = EventTimeWindow::tumbling(Duration::from_micros(10));
+        let counts = timed.window_all(window).count().map(|pane| pane.value);
+        let sum = counts.sum(|n| *n).collect_one();
+        let stats = env.start()?.wait()?;
+        assert_eq!(stats.operators.iter().map(|op| op.late_records).sum::<u64>(), 0);
+        assert_eq!(sum.take()?, Some(600));
+        Ok(())
+    });
+}
+
 #[test]
 fn the_end_of_a_call_lets_later_results_by_only_out_of_order() {
     // The first call waits until the second has been emitted, which an ordered map would not allow.
