@@ -121,7 +121,7 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        let (saved_watermark, watermark) = SavedWatermark::new(cx, self.op)?;
+        let (saved_watermark, watermark) = SavedWatermark::of_owner(cx, self.op)?;
         let saved =
             cx.state::<(PairOf<C::Item, G>, i64, u64)>(self.op, "waiting", Redistribution::ByKey);
         let mut waiting = Waiting::new(cx.fixed(self.op));

@@ -172,7 +172,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         what: &'static str,
         hint: &'static str,
     ) -> Result<Self> {
-        let (watermark, before) = SavedWatermark::new(cx, op)?;
+        let (watermark, before) = SavedWatermark::of_owner(cx, op)?;
         let table = cx.state::<(K::Owned, S)>(op, "keys", Redistribution::ByKey);
         let mut keys = Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), (what, hint));
         keys.watermark = before;
