@@ -87,13 +87,15 @@ impl Options {
 /// What there is in place of an option that cannot be set.
 fn instead_of(name: &str) -> &'static str {
     match name {
-        "bootstrap.servers" | "metadata.broker.list" => "; brokers are the first argument of `new`",
-        "group.id" => "; `KafkaSource::group` sets it",
+        "bootstrap.servers" | "metadata.broker.list" => {
+            "; brokers are the first argument of sources and sinks"
+        }
+        "group.id" => "; `KafkaSource::group` sets that of a source",
         "auto.offset.reset" => {
             "; `KafkaSource::begin` says where to begin, and records that are gone are an error"
         }
         "enable.auto.commit" => {
-            "; with `KafkaSource::group`, offsets are committed with each checkpoint"
+            "; with `KafkaSource::group`, a source commits offsets with each checkpoint"
         }
         "transactional.id" => "; `KafkaSink::transactional_id_prefix` sets how such names begin",
         "transaction.timeout.ms" => "; it is the argument of `KafkaSink::open_transactions`",

@@ -313,7 +313,7 @@ impl Reader {
         if let Some(ends) = &self.lost {
             return match ends.get() {
                 None => Ok(ReadStatus::PendingFor(Duration::from_secs(1))),
-                Some(ends) => Err(hopeless(&self.partition, self.next, &lost(self.next, *ends))),
+                Some(ends) => Err(lost(&self.partition, self.next, *ends)),
             };
         }
         match self.suspected.as_ref().map(|verdict| verdict.get()) {
@@ -334,7 +334,7 @@ impl Reader {
             }
             Some(Some(Verdict::Gone)) => {
                 let what = "the partition is not there any more: its topic was deleted";
-                Err(hopeless(&self.partition, self.next, what))
+                Err(gone(&self.partition, self.next, what))
             }
         }
     }
@@ -455,9 +455,9 @@ impl Reader {
     }
 }
 
-/// Why the next record is not there, in a partition that begins and ends so.
+/// Why the next record is not there, in a partition that begins and ends so, if that is known.
 #[cold]
-fn lost(next: i64, ends: Option<(i64, i64)>) -> String {
+fn lost(at: &Partition, next: i64, ends: Option<(i64, i64)>) -> Error {
     let what = match ends {
         Some((first, _)) if next < first => format!(
             "the record at offset {next} is not there any more: the partition begins at {first} by now, as the topic does not keep records \
@@ -466,13 +466,17 @@ fn lost(next: i64, ends: Option<(i64, i64)>) -> String {
         Some((_, end)) if next > end => format!(
             "there is no record at offset {next}: the partition ends at {end}, as its topic was made anew, or brokers have lost records"
         ),
-        _ => format!(
-            "the record at offset {next} was not there: it was older than the topic keeps records, or the topic was made anew"
-        ),
+        // Another run may find it, or more.
+        _ => {
+            let what = format!(
+                "the record at offset {next} was not there: it was older than the topic keeps records, or the topic was made anew"
+            );
+            return gone(at, next, &what);
+        }
     };
-    format!(
-        "{what}; begin anew (`thalweg checkpoint rm --all DIR`), or, where the job has no checkpoint yet, with another `KafkaSource::begin`"
-    )
+    let advice = "begin anew (`thalweg checkpoint rm --all DIR`), or, where the job has no checkpoint yet, with another \
+                  `KafkaSource::begin`";
+    hopeless(at, next, &format!("{what}; {advice}"))
 }
 
 impl SplitReader for Reader {

@@ -387,7 +387,7 @@ impl KafkaSource {
     fn check_settings(&self) -> Result<()> {
         let what = if self.begin == Begin::Committed && self.group.is_none() {
             "`Begin::Committed` begins where a group has committed: name it with `KafkaSource::group`"
-        } else if self.look_again.is_zero() {
+        } else if self.look_again.is_zero() && !self.is_bounded() {
             "`KafkaSource::look_again_after` needs a time: zero would ask the brokers without a pause; a source that is to find no new \
              partitions can have days"
         } else if self.leaves_deleted && !self.topics.is_pattern() {
@@ -603,14 +603,7 @@ impl SplitSource for KafkaSource {
     }
 
     fn goes_on_without(&self, gone: &[Partition]) -> Result<bool> {
-        if !self.leaves_deleted || !self.lister()?.are_gone(gone) {
-            return Ok(false);
-        }
-        let (reader, gone) = (self.watch.0.operator(), show_all(gone));
-        log::warn!(
-            "{reader}: {gone} are not there any more, as topics were deleted; the job goes on without them"
-        );
-        Ok(true)
+        Ok(self.leaves_deleted && self.lister()?.are_gone(gone))
     }
 
     fn committed(&self, positions: &[(Partition, Position)]) -> Result<()> {
@@ -648,16 +641,6 @@ impl SplitSource for KafkaSource {
                 Err(failed("commit the group's offsets in time", cause))
             }
         }
-    }
-}
-
-/// The partitions by name, or those that come first, and how many others there are.
-fn show_all(partitions: &[Partition]) -> String {
-    const SHOWN: usize = 5;
-    let named: Vec<_> = partitions.iter().take(SHOWN).map(Partition::to_string).collect();
-    match partitions.len().saturating_sub(SHOWN) {
-        0 => named.join(", "),
-        others => format!("{} and {others} others", named.join(", ")),
     }
 }
 

@@ -177,7 +177,8 @@ impl<S: SplitSource> Board<S> {
         let mut dealt = lock(&self.dealt);
         let mut changed = is_first;
         for split in listed {
-            if dealt.known.contains(&split) {
+            let is_left_out = || self.left_out.get().is_some_and(|gone| gone.contains(&split));
+            if dealt.known.contains(&split) || is_left_out() {
                 continue;
             }
             let number = dealt.known.len() as u64;
@@ -290,7 +291,9 @@ impl<S: SplitSource> SplitFactory<S> {
         let hosts = cx.links.hosts();
         // Where nothing more is read, splits may be gone.
         let lists = hosts.me() == HostId::FIRST && !cx.is_trial() && !cx.is_drained();
-        if lists && let Err(error) = board.list().and_then(|()| self.check(&board, before)) {
+        let operator = cx.op(cx.first_operator().unwrap_or_default()).name();
+        let listed = || board.list().and_then(|()| self.check(&board, before, &operator));
+        if lists && let Err(error) = listed() {
             if hosts.count() == 1 {
                 return Err(error);
             }
@@ -309,7 +312,7 @@ impl<S: SplitSource> SplitFactory<S> {
     }
 
     /// Checks that all splits are there of which the checkpoint has read a part, or that the job goes on without them.
-    fn check(&self, board: &Board<S>, before: &Before<S>) -> Result<()> {
+    fn check(&self, board: &Board<S>, before: &Before<S>, operator: &str) -> Result<()> {
         let dealt = lock(&board.dealt);
         let is_gone = |(split, (position, _, left)): &(&S::Split, &(Option<_>, _, Left))| {
             position.is_some() && *left != Left::Ended && !dealt.known.contains(split)
@@ -328,6 +331,12 @@ impl<S: SplitSource> SplitFactory<S> {
                 Error::new(ErrorKind::Input, what).at(Place::Split(first.to_string(), None))
             );
         }
+        let names: Vec<_> = gone.iter().map(ToString::to_string).collect();
+        log::warn!(
+            target: "thalweg::connector",
+            "{operator}: the job goes on without what is not there any more: {}",
+            names.join(", ")
+        );
         let _ = board.left_out.set(gone.into_iter().collect());
         Ok(())
     }
@@ -657,8 +666,12 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 let left_out = board.work.left_out.get();
                 for (split, (position, reads, left)) in before.iter() {
                     let is_left_out = left_out.is_some_and(|gone| gone.contains(split));
-                    let left = if is_left_out { Left::Ended } else { *left };
-                    out.add(&(split.clone(), position.clone(), *reads, left));
+                    // Without a position, of which nobody is to be told.
+                    let (position, left) = match is_left_out {
+                        true => (None, Left::Ended),
+                        false => (position.clone(), *left),
+                    };
+                    out.add(&(split.clone(), position, *reads, left));
                 }
                 // Those that were listed first are not new in another run, even if no task has opened them; those that were new
                 // stay so until one has. Other hosts know of none.
@@ -677,8 +690,12 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 positions.push((split.clone(), position));
             }
             for (split, position, reads) in ended.iter() {
+                let position = position.clone().filter(|_| !is_cut);
                 out.add(&(split.clone(), position.clone(), *reads, Left::Ended));
-                positions.extend(position.clone().map(|position| (split.clone(), position)));
+                positions.extend(position.map(|position| (split.clone(), position)));
+            }
+            if is_cut {
+                positions.clear();
             }
             let (progress, operator) = (Arc::clone(&board.work.progress), op.name());
             out.once_it_counts(move || {
