@@ -387,7 +387,7 @@ impl KafkaSource {
     fn check_settings(&self) -> Result<()> {
         let what = if self.begin == Begin::Committed && self.group.is_none() {
             "`Begin::Committed` begins where a group has committed: name it with `KafkaSource::group`"
-        } else if self.look_again.is_zero() && !self.is_bounded() {
+        } else if self.look_again.is_zero() {
             "`KafkaSource::look_again_after` needs a time: zero would ask the brokers without a pause; a source that is to find no new \
              partitions can have days"
         } else if self.leaves_deleted && !self.topics.is_pattern() {
