@@ -241,7 +241,7 @@ impl Default for Config {
     }
 }
 
-/// Half of the memory that this process may use, or 1 GiB if that is not known. Found once: it takes a millisecond.
+/// Half of the memory that this process may use, or 1 GiB if that is not known. Found once, as it is read from files.
 fn default_memory() -> usize {
     static HALF: LazyLock<Option<u64>> = LazyLock::new(|| Some(machine::memory()? / 2));
     HALF.map_or(1 << 30, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))

@@ -1,5 +1,5 @@
-//! What a source is told of how far the tasks of this host have read it: with each checkpoint that counts, and when the job has
-//! ended well.
+//! Reports to a source how far the tasks of this host have read it: with each checkpoint that counts, and when the job has ended
+//! well.
 
 use super::source::SplitSource;
 use crate::error::Result;
@@ -15,7 +15,7 @@ pub(super) struct Progress<S: SplitSource> {
     source: Arc<S>,
     /// Of the tasks that have ended.
     ended: Mutex<Positions<S>>,
-    /// Whether the source was told of the end. Checkpoints are told by another thread, which may be late.
+    /// Whether the end was reported. Another thread reports checkpoints, and may be late.
     is_over: RwLock<bool>,
 }
 
@@ -57,7 +57,7 @@ impl<S: SplitSource> Progress<S> {
 
     fn finish(&self) -> Result<()> {
         let positions = take(&mut *lock(&self.ended));
-        // Waits for a checkpoint that is being told.
+        // Waits for the report of a checkpoint.
         let mut is_over = self.is_over.write().unwrap_or_else(PoisonError::into_inner);
         *is_over = true;
         catch(|| self.source.finished(&positions))?
@@ -71,7 +71,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
 
-    /// Keeps what it is told, and tells a checkpoint's only when the test lets it.
+    /// Keeps what is reported, and takes in a checkpoint's only when the test lets it.
     struct Told {
         all: Mutex<Vec<(&'static str, u64)>>,
         begun: Sender<()>,
@@ -138,7 +138,7 @@ mod tests {
             threads.spawn(|| progress.commit(&vec![(7, 1)]).unwrap());
             has_begun.recv().unwrap();
             let finished = threads.spawn(|| progress.finish().unwrap());
-            // Long enough for the end to be told first, if it did not wait.
+            // Long enough for the end to be reported first, if it did not wait.
             std::thread::sleep(Duration::from_millis(20));
             assert!(!finished.is_finished());
             tell.send(()).unwrap();

@@ -666,7 +666,7 @@ impl<S: SplitSource> Source for SplitTask<S> {
                 let left_out = board.work.left_out.get();
                 for (split, (position, reads, left)) in before.iter() {
                     let is_left_out = left_out.is_some_and(|gone| gone.contains(split));
-                    // Without a position, of which nobody is to be told.
+                    // Without a position, which would be reported to the source.
                     let (position, left) = match is_left_out {
                         true => (None, Left::Ended),
                         false => (position.clone(), *left),
