@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::io::{Output, Text};
 use thalweg::{Environment, ErrorKind, JobControl, Result};
 
 const ALL: u64 = 400_000;
@@ -117,5 +118,116 @@ fn a_closure_of_the_job_cannot_wait_for_a_savepoint() -> Result<()> {
     }
     running.cancel();
     assert_eq!(running.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    Ok(())
+}
+
+/// Files of a directory, each with so many numbers from one on.
+fn write_numbers(dir: &Path, files: &[(&str, u64)]) {
+    std::fs::create_dir_all(dir).unwrap();
+    for (name, most) in files {
+        let lines: String = (1..=*most).map(|n| format!("{n}\n")).collect();
+        std::fs::write(dir.join(name), lines).unwrap();
+    }
+}
+
+/// Waits until the number is at least so great.
+fn wait_for(number: &AtomicU64, least: u64) {
+    let began = Instant::now();
+    while number.load(Ordering::Relaxed) < least {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is never reached");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sums up the numbers of files. Counts those that it has read, and the sums.
+fn sum_of_files(
+    env: &Environment,
+    dir: &Path,
+    read: &'static AtomicU64,
+    sums: &'static AtomicU64,
+) -> Output<Vec<u64>> {
+    let text = Text::new(dir).block_bytes(100).split_bytes(2000);
+    let numbers = env.lines(text).map(move |line| {
+        std::thread::sleep(Duration::from_micros(100));
+        read.fetch_add(1, Ordering::Relaxed);
+        line.parse::<u64>().unwrap()
+    });
+    let sum = numbers.fold(0, |sum: &mut u64, n| *sum += n);
+    let sum = sum.inspect(move |_| _ = sums.fetch_add(1, Ordering::Relaxed));
+    let out = sum.collect::<Vec<_>>();
+    // The job goes on when all files are read.
+    env.range(0..ALL).map(slowly).for_each(drop);
+    out
+}
+
+#[test]
+fn files_that_are_new_when_all_were_read_are_not_read() -> Result<()> {
+    static READ: AtomicU64 = AtomicU64::new(0);
+    static SUMS: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, kept) = (folder.path().join("in"), folder.path().join("kept"));
+    write_numbers(&dir, &[("a.txt", 10), ("b.txt", 20), ("empty.txt", 0)]);
+    let env = environment(2, &folder.path().join("saved"));
+    let _out = sum_of_files(&env, &dir, &READ, &SUMS);
+    let running = env.start()?;
+    wait_for(&SUMS, 1);
+    running.savepoint(&kept)?.expect("it runs");
+    running.cancel();
+    assert_eq!(running.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    // What was read is not needed any more, whatever has become of it.
+    std::fs::remove_file(dir.join("a.txt")).unwrap();
+    write_numbers(&dir, &[("b.txt", 500), ("c.txt", 30)]);
+    for cores in [1, 3] {
+        let copy = folder.path().join(format!("again-{cores}"));
+        let newest = CheckpointDir::open(&kept)?.list()?[0].number;
+        CheckpointDir::open(&kept)?.copy(newest, &copy)?;
+        let env = environment(cores, &copy);
+        let out = sum_of_files(&env, &dir, &READ, &SUMS);
+        env.run()?;
+        assert_eq!(out.take()?, [55 + 210]);
+        assert_eq!(READ.load(Ordering::Relaxed), 30);
+        // Nor if none is left, nor the directory.
+        let _ = std::fs::remove_dir_all(&dir);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_job_goes_on_with_the_files_that_it_began_with() -> Result<()> {
+    static READ: AtomicU64 = AtomicU64::new(0);
+    static SUMS: AtomicU64 = AtomicU64::new(0);
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, kept) = (folder.path().join("in"), folder.path().join("kept"));
+    write_numbers(&dir, &[("a.txt", 1000), ("b.txt", 1000), ("c.txt", 1000)]);
+    let env = environment(1, &folder.path().join("saved"));
+    let _out = sum_of_files(&env, &dir, &READ, &SUMS);
+    let running = env.start()?;
+    wait_for(&READ, 1500);
+    running.savepoint(&kept)?.expect("it runs");
+    running.cancel();
+    assert_eq!(running.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    std::fs::remove_file(dir.join("a.txt")).unwrap();
+    write_numbers(&dir, &[("d.txt", 1000)]);
+    let again = |name: &str| {
+        let copy = folder.path().join(name);
+        let newest = CheckpointDir::open(&kept)?.list()?[0].number;
+        CheckpointDir::open(&kept)?.copy(newest, &copy)?;
+        let env = environment(2, &copy);
+        let out = sum_of_files(&env, &dir, &READ, &SUMS);
+        env.run()?;
+        out.take()
+    };
+    assert_eq!(again("all")?, [3 * 500_500]);
+    // One that is still to be read, and was never begun.
+    std::fs::remove_file(dir.join("c.txt")).unwrap();
+    let error = again("without").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    let said = error.to_string();
+    assert!(said.contains("lines (") && said.contains("c.txt"), "{said}");
+    assert!(said.contains("not among the inputs any more"), "{said}");
+    assert!(
+        said.contains(&format!("rm --all {}", folder.path().join("without").display())),
+        "{said}"
+    );
     Ok(())
 }

@@ -223,6 +223,16 @@ impl Checkpoints {
         self.storage.as_ref()
     }
 
+    /// What a person does who does not go on from them.
+    pub(crate) fn begin_anew(&self) -> String {
+        begin_anew(self.dir())
+    }
+
+    /// Where they are stored, as it is shown.
+    fn dir(&self) -> &Path {
+        self.dir.as_deref().unwrap_or(Path::new("DIR"))
+    }
+
     /// A hash of the directory where they are stored.
     pub(crate) fn dir_hash(&self) -> Option<u64> {
         let dir = self.dir.as_ref()?;
@@ -324,7 +334,7 @@ impl Checkpoints {
     ///
     /// The first state that only one of them has, or has in another shape.
     pub(crate) fn check(&self, is_elsewhere: impl Fn(&str) -> bool) -> Result<()> {
-        let advice = advice(self.dir.as_deref().unwrap_or(Path::new("DIR")));
+        let advice = advice(self.dir());
         let refuse = |what: String| Error::new(ErrorKind::Plan, format!("{what}: {advice}"));
         let slots = lock(&self.slots);
         let mut named = BTreeMap::new();
@@ -479,10 +489,11 @@ impl Checkpoints {
 
 /// What a person can do about a checkpoint in this directory that is refused.
 fn advice(dir: &Path) -> String {
-    let dir = dir.display();
-    format!(
-        "run the program of that checkpoint, or begin anew with `thalweg checkpoint rm --all {dir}`"
-    )
+    format!("run the program of that checkpoint, or {}", begin_anew(dir))
+}
+
+fn begin_anew(dir: &Path) -> String {
+    format!("begin anew with `thalweg checkpoint rm --all {}`", dir.display())
 }
 
 impl AtEnd for Checkpoints {

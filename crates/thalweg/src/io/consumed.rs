@@ -38,6 +38,10 @@ impl Consumed {
         &self.0
     }
 
+    pub(super) fn into_ranges(self) -> Vec<(u64, u64)> {
+        self.0
+    }
+
     /// What it leaves of a range, in order. Its own ranges must be in order.
     pub(super) fn left_of(&self, range: Range<u64>) -> VecDeque<(u64, u64)> {
         let mut left = VecDeque::new();

@@ -8,18 +8,18 @@
 //! file must be begun before there is a watermark, so nothing could be gained by waiting. A task of a host that has
 //! not got its files sends no watermark and does not end, so these files hold back the watermark of the job.
 
+use super::begun::{Begun, SavedFile, position};
 use super::consumed::Consumed;
 use super::files::{
-    Compression, FileVersion, InputFile, Split, assign_files, expand_inputs, largest_first,
-    plan_splits,
+    Compression, FileVersion, InputFile, Split, assign_files, largest_first, plan_splits,
 };
 use super::portions::{Next, Share, Shared, Work};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::DecodeError;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Result};
 use crate::flow::{Event, PartitionEvent, Partitions, Waker};
 use crate::memory::Reservation;
-use crate::metrics::{Total, show};
+use crate::metrics::Total;
 use crate::net::HostId;
 use crate::plan::TaskContext;
 use crate::stream::Produced;
@@ -105,20 +105,8 @@ pub struct Splits {
     /// What the task has read, by file, in a job with checkpoints; of the first task, also what was read before the
     /// checkpoint that the job began with.
     read: BTreeMap<usize, Consumed>,
-}
-
-/// What a task has read of a file: its path, its version, and ranges of bytes, decompressed.
-type FileRead = (PathBuf, FileVersion, Vec<(u64, u64)>);
-
-/// Where a source goes on that has read this of its files.
-fn position(read: Vec<FileRead>) -> String {
-    let mut files = BTreeMap::<PathBuf, Consumed>::new();
-    for (path, _, ranges) in read {
-        files.entry(path).or_default().add_all(ranges);
-    }
-    let bytes = show::bytes(files.values().map(Consumed::length).fold(0, u64::saturating_add));
-    let s = if files.len() == 1 { "" } else { "s" };
-    format!("after {bytes} read of {} file{s}", show::count(files.len() as u64))
+    /// Of the first task, which saves all files of the source: those that were read to their end before.
+    done: Option<Vec<SavedFile>>,
 }
 
 /// The splits that no task has taken and no other host was granted.
@@ -171,50 +159,53 @@ impl Inputs {
     /// same, so that the others get to know why it fails.
     pub(super) fn open(&self, cx: &TaskContext<'_>) -> Result<Splits> {
         let position = match cx.first_operator() {
-            Some(op) => cx.state::<FileRead>(op, "read", Redistribution::United).position(position),
+            Some(op) => {
+                cx.state::<SavedFile>(op, "files", Redistribution::United).position(position)
+            }
             None => StateHandle::none(),
         };
-        let mut before = Vec::new();
-        // Where nothing more is read, files may have been written since, or be gone.
-        if !cx.is_drained() {
-            position.restore(|read: FileRead| {
-                before.push(read);
-                Ok(())
-            })?;
-        }
+        let mut begun = Begun::default();
+        position.restore(|file: SavedFile| {
+            begun.add(file);
+            Ok(())
+        })?;
         let mut made = lock(&self.shared);
         let shared = match &*made {
             Some(shared) => Arc::clone(shared),
             None => {
-                let mut queue = self.queue(cx)?;
+                let mut queue = self.queue(cx, &begun)?;
                 if cx.links.hosts().me() == HostId::FIRST {
-                    // A source that could not be listed says so when the job runs.
-                    let is_listed = lock(&queue.failure).is_none();
                     if position.is_on() {
                         let versions = queue.files().iter().map(FileVersion::of);
                         queue.versions = OnceLock::from(versions.collect::<Result<Vec<_>>>()?);
                     }
-                    if is_listed {
-                        queue.skip(&queue.read_before(&before)?);
-                    }
+                    queue.skip(&queue.read_before(&begun, cx)?);
                     queue.open_partitions();
                 }
                 Shared::new(cx, queue)?
             }
         };
         *made = Some(Arc::clone(&shared));
-        let is_listed = lock(&shared.work.failure).is_none();
-        let carries = cx.task == 0 && shared.is_first() && is_listed;
-        let read = if carries { shared.work.read_before(&before)? } else { BTreeMap::new() };
-        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone(), position, read })
+        let (mut read, mut done) = (BTreeMap::new(), None);
+        if cx.task == 0 && shared.is_first() && position.is_on() {
+            read = shared.work.read_before(&begun, cx)?;
+            done = Some(begun.done().collect());
+        }
+        Ok(Splits { shared, task: cx.task, waker: cx.waker.clone(), position, read, done })
     }
 
-    fn queue(&self, cx: &TaskContext<'_>) -> Result<SplitQueue> {
+    fn queue(&self, cx: &TaskContext<'_>, begun: &Begun) -> Result<SplitQueue> {
         let hosts = cx.links.hosts();
-        if hosts.me() != HostId::FIRST {
+        // Where nothing more is read, files may have been written since, or be gone.
+        if hosts.me() != HostId::FIRST || cx.is_drained() {
             return Ok(SplitQueue::new(cx.partitions));
         }
-        self.plan(cx.hosts, cx.partitions).or_else(|error| {
+        let listed = begun.list(&self.paths, &cx.begin_anew());
+        let planned = listed.map(|(files, new)| {
+            warn_of(&new, cx);
+            self.plan(files, cx.hosts, cx.partitions)
+        });
+        planned.or_else(|error| {
             if hosts.count() == 1 {
                 return Err(error);
             }
@@ -223,10 +214,14 @@ impl Inputs {
         })
     }
 
-    /// Lists the files, and plans their division among tasks, of which the hosts are known.
-    fn plan(&self, hosts: &[HostId], partitions: &Arc<Partitions>) -> Result<SplitQueue> {
+    /// Plans the division of files among tasks, of which the hosts are known.
+    fn plan(
+        &self,
+        files: Vec<InputFile>,
+        hosts: &[HostId],
+        partitions: &Arc<Partitions>,
+    ) -> SplitQueue {
         let tasks = hosts.len();
-        let files = expand_inputs(&self.paths)?;
         let split_bytes = match self.division {
             Division::Files => u64::MAX,
             Division::Ranges(Some(bytes)) => bytes,
@@ -256,8 +251,22 @@ impl Inputs {
             }
             Order::Listed { splits, next: AtomicUsize::new(0) }
         };
-        Ok(SplitQueue { files: OnceLock::from(files), ..SplitQueue::in_order(order) })
+        SplitQueue { files: OnceLock::from(files), ..SplitQueue::in_order(order) }
     }
+}
+
+/// Says that files are left out, as the job did not begin with them.
+fn warn_of(new: &[PathBuf], cx: &TaskContext<'_>) {
+    let Some(first) = new.first() else { return };
+    let s = if new.len() == 1 { "" } else { "s" };
+    log::warn!(
+        target: "thalweg::files",
+        "{}: {} file{s} not read, as the job goes on with the files that it began with: `{}`{}",
+        cx.op(cx.first_operator().unwrap_or_default()).name(),
+        new.len(),
+        first.display(),
+        if new.len() == 1 { "" } else { ", …" },
+    );
 }
 
 /// What is left of files, piece by piece, where that of each file begins with a small piece too, if beginnings are `cut`: all
@@ -301,32 +310,13 @@ impl SplitQueue {
         }
     }
 
-    /// What was read before of its files, by file.
-    ///
-    /// # Errors
-    ///
-    /// If a file is not there any more, or was written since.
-    fn read_before(&self, before: &[FileRead]) -> Result<BTreeMap<usize, Consumed>> {
-        let mut read = BTreeMap::<usize, Consumed>::new();
-        for (path, version, ranges) in before {
-            let refuse = |what: String| {
-                let error = Error::new(
-                    ErrorKind::Input,
-                    format!(
-                        "the checkpoint has read {what}; begin anew with `thalweg checkpoint rm --all DIR`"
-                    ),
-                );
-                Err(error.at(Place::File(path.clone())))
-            };
-            let Some(file) = self.files().iter().position(|file| file.path == *path) else {
-                return refuse("a file that is not among the inputs".to_owned());
-            };
-            if self.versions().get(file) != Some(version) {
-                return refuse("another version of this file: it was written since".to_owned());
-            }
-            read.entry(file).or_default().add_all(ranges.clone());
-        }
-        Ok(read)
+    /// What was read of its files before the checkpoint, by file.
+    fn read_before(
+        &self,
+        begun: &Begun,
+        cx: &TaskContext<'_>,
+    ) -> Result<BTreeMap<usize, Consumed>> {
+        begun.read_of(self.files(), self.versions(), &cx.begin_anew())
     }
 
     /// Leaves out what was read before.
@@ -535,7 +525,7 @@ impl Splits {
         event: Event,
         reading: Result<Option<(Split, u64)>, &'static str>,
     ) {
-        let Self { shared, read, position, .. } = self;
+        let Self { shared, read, done, position, .. } = self;
         let versions = shared.work.versions();
         position.save(event, |out| {
             let mut read = read.clone();
@@ -551,10 +541,13 @@ impl Splits {
             }
             let files = shared.work.files().iter().zip(versions).enumerate();
             for (file, (InputFile { path, .. }, version)) in files {
-                if let Some(read) = read.get(&file) {
-                    out.add(&(path.clone(), version.clone(), read.ranges().clone()));
+                let read = read.remove(&file);
+                if read.is_some() || done.is_some() {
+                    let ranges = read.unwrap_or_default().into_ranges();
+                    out.add(&(path.clone(), version.clone(), ranges));
                 }
             }
+            done.iter().flatten().for_each(|file| out.add(file));
         });
     }
 
@@ -631,6 +624,7 @@ pub(super) fn hold(reservation: &mut Reservation, bytes: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::expand_inputs;
     use super::*;
 
     #[test]
@@ -641,7 +635,10 @@ mod tests {
         }
         let inputs = Inputs::new(folder.path().into_paths(), Division::Files);
         let untimed = Arc::default();
-        let queue = inputs.plan(&[HostId(0); 3], &untimed)?;
+        let plan = |inputs: &Inputs, hosts: &[HostId], partitions: &Arc<Partitions>| {
+            Ok::<_, Error>(inputs.plan(expand_inputs(&inputs.paths)?, hosts, partitions))
+        };
+        let queue = plan(&inputs, &[HostId(0); 3], &untimed)?;
         let totals: Vec<_> = (0..3).map(|task| queue.total(task)).collect();
         assert_eq!(totals, [42, 0, 0].map(|bytes| Some(Total::Bytes(bytes))));
         let timed = || {
@@ -659,7 +656,7 @@ mod tests {
         for division in [Division::Files, Division::Ranges(Some(5))] {
             for timed in [Arc::<Partitions>::default(), timed()] {
                 let inputs = Inputs::new(folder.path().into_paths(), division);
-                let mut queue = inputs.plan(&[HostId(0), HostId(1)], &timed)?;
+                let mut queue = plan(&inputs, &[HostId(0), HostId(1)], &timed)?;
                 queue.skip(&read(vec![(0, 3)]).into());
                 assert_eq!(queue.total(0), Some(Total::Bytes(42 - 3 - 8)), "{division:?}");
                 queue.skip(&read(vec![(0, 3), (3, 10)]).into());
@@ -667,7 +664,7 @@ mod tests {
             }
         }
         let nothing = Inputs::new(folder.path().join("b.txt").into_paths(), Division::Files);
-        assert_eq!(nothing.plan(&[HostId(0)], &untimed)?.total(0), None);
+        assert_eq!(plan(&nothing, &[HostId(0)], &untimed)?.total(0), None);
         Ok(())
     }
 }

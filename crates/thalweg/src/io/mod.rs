@@ -5,6 +5,7 @@
 //! is in [`files`].
 
 mod bad_record;
+mod begun;
 mod channel;
 mod collect;
 pub mod connector;

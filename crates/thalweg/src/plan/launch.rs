@@ -186,6 +186,11 @@ impl<'a> TaskContext<'a> {
         self.checkpoints.is_some_and(|checkpoints| checkpoints.is_restored())
     }
 
+    /// What a person does who does not go on from the job's checkpoints.
+    pub(crate) fn begin_anew(&self) -> String {
+        self.checkpoints.map(|checkpoints| checkpoints.begin_anew()).unwrap_or_default()
+    }
+
     /// Whether the job goes on from the end of one that was drained: sources read nothing.
     pub(crate) fn is_drained(&self) -> bool {
         self.checkpoints.is_some_and(|checkpoints| checkpoints.is_drained())

@@ -291,8 +291,7 @@ impl<S: SplitSource> SplitFactory<S> {
         let hosts = cx.links.hosts();
         // Where nothing more is read, splits may be gone.
         let lists = hosts.me() == HostId::FIRST && !cx.is_trial() && !cx.is_drained();
-        let operator = cx.op(cx.first_operator().unwrap_or_default()).name();
-        let listed = || board.list().and_then(|()| self.check(&board, before, &operator));
+        let listed = || board.list().and_then(|()| self.check(&board, before, cx));
         if lists && let Err(error) = listed() {
             if hosts.count() == 1 {
                 return Err(error);
@@ -312,7 +311,9 @@ impl<S: SplitSource> SplitFactory<S> {
     }
 
     /// Checks that all splits are there of which the checkpoint has read a part, or that the job goes on without them.
-    fn check(&self, board: &Board<S>, before: &Before<S>, operator: &str) -> Result<()> {
+    fn check(&self, board: &Board<S>, before: &Before<S>, cx: &TaskContext<'_>) -> Result<()> {
+        let operator = cx.op(cx.first_operator().unwrap_or_default()).name();
+        let begin_anew = cx.begin_anew();
         let dealt = lock(&board.dealt);
         let is_gone = |(split, (position, _, left)): &(&S::Split, &(Option<_>, _, Left))| {
             position.is_some() && *left != Left::Ended && !dealt.known.contains(split)
@@ -323,8 +324,8 @@ impl<S: SplitSource> SplitFactory<S> {
         let Some(first) = gone.first() else { return Ok(()) };
         if !catch(|| self.source.goes_on_without(&gone))?? {
             let what = format!(
-                "the checkpoint has read a part of a split that is not among those that {} has now: if it is gone for good, begin anew \
-                 with `thalweg checkpoint rm --all DIR`; if not, run the job again when it is there, or the program that has read it",
+                "the checkpoint has read a part of a split that is not among those that {} has now: if it is gone for good, {begin_anew}; \
+                 if not, run the job again when it is there, or the program that has read it",
                 self.source.describe()
             );
             return Err(

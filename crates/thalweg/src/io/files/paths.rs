@@ -31,6 +31,10 @@ pub(crate) struct FileVersion {
 }
 
 impl FileVersion {
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(crate) fn of(file: &InputFile) -> Result<Self> {
         let modified = std::fs::metadata(&file.path).and_then(|found| found.modified());
         let modified =

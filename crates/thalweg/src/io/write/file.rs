@@ -74,7 +74,13 @@ impl NewFile {
     /// # Errors
     ///
     /// If the file is gone, or is shorter than it was.
-    pub(super) fn resume(saved: &SavedFile, op: &Op, claims: Claims, owner: Owner) -> Result<Self> {
+    pub(super) fn resume(
+        saved: &SavedFile,
+        op: &Op,
+        claims: Claims,
+        owner: Owner,
+        begin_anew: &str,
+    ) -> Result<Self> {
         let SavedFile { name, target, hidden, bytes, .. } = saved;
         if let Ok(found) = fs::metadata(target) {
             check_kind(name, &found)?;
@@ -98,8 +104,7 @@ impl NewFile {
                 let mut before = match File::open(target) {
                     Ok(file) if saved.is(&file) => file.take(*bytes),
                     _ => {
-                        let what = "is gone; begin anew with `thalweg checkpoint rm --all DIR`";
-                        return refuse(format!("`{}` {what}", hidden.display()));
+                        return refuse(format!("`{}` is gone; {begin_anew}", hidden.display()));
                     }
                 };
                 let prefix = hidden_prefix(target);
@@ -116,7 +121,7 @@ impl NewFile {
         let found = file.metadata().map_err(failed)?.len();
         if found < *bytes {
             return refuse(format!(
-                "it has {found} bytes, and had {bytes} at the checkpoint; begin anew with `thalweg checkpoint rm --all DIR`"
+                "it has {found} bytes, and had {bytes} at the checkpoint; {begin_anew}"
             ));
         }
         (&*file).seek(SeekFrom::Start(*bytes)).map_err(failed)?;

@@ -234,6 +234,8 @@ impl FilePush {
             saved.push(part);
             Ok(())
         })?;
+        let begin_anew = cx.begin_anew();
+        let resume = |file: &SavedFile| NewFile::resume(file, &op, claims, owner, &begin_anew);
         let open = || {
             if let (Some(dir), false) = (dir, saved.is_empty()) {
                 let files: Vec<_> = saved.iter().map(|(_, file, _)| file.clone()).collect();
@@ -242,14 +244,13 @@ impl FilePush {
             }
             let mine = saved.iter().position(|(task, ..)| *task == cx.task);
             let (file, layout) = match mine.map(|at| saved.swap_remove(at)) {
-                Some((_, file, layout)) => (NewFile::resume(&file, &op, claims, owner)?, layout),
+                Some((_, file, layout)) => (resume(&file)?, layout),
                 None => (create(&op)?, None),
             };
             let without_task =
                 saved.into_iter().filter(|(task, ..)| cx.task == 0 && *task >= cx.tasks);
-            let others = without_task.map(|(task, file, layout)| {
-                NewFile::resume(&file, &op, claims, owner).map(|file| (task, file, layout))
-            });
+            let others = without_task
+                .map(|(task, file, layout)| resume(&file).map(|file| (task, file, layout)));
             let others = others.collect::<Result<Vec<_>>>()?;
             Ok((file, layout, others))
         };
