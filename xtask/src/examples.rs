@@ -274,7 +274,7 @@ const RUNS: &[Run] = &[
 const LIMIT_SECONDS: &str = "300";
 
 /// What builds every example.
-pub(crate) fn build() -> Command {
+fn build() -> Command {
     // At once, since the last steps of building one program have the machine for themselves.
     let packages = ["--workspace", "--exclude", "xtask", "--bins", "--examples"];
     let mut build = cargo(["build", "--release"]);

@@ -65,7 +65,7 @@ fn home() -> Result<PathBuf> {
 }
 
 /// What builds all targets.
-pub(crate) fn build() -> Result<Command> {
+fn build() -> Result<Command> {
     let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
     // With `--target`, the flags apply to the targets alone: a macro crate with counters would not link.
     build.args(["--bins", "--target", &host()?]).env("CARGO_TARGET_DIR", home()?);

@@ -3,8 +3,8 @@
 //! Each command is a module. `process` starts programs for them and `setup` installs what a fresh machine lacks;
 //! neither depends on the commands.
 
-mod ahead;
 mod bench;
+mod beside;
 mod data;
 mod examples;
 mod first_program;

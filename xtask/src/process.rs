@@ -29,7 +29,7 @@ impl Totals {
 
     /// Reads a line of output: what comes between a line `failures:` and the closing line of a test program, `test result:
     /// FAILED. 3 passed; 1 failed; …`, is kept, and the counts of the latter are added.
-    fn read(&mut self, line: &str) {
+    pub(crate) fn read(&mut self, line: &str) {
         let Some(rest) = line.trim().strip_prefix("test result: ") else {
             // The program before has ended in the middle.
             if line.starts_with("running ") {

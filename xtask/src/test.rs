@@ -4,7 +4,7 @@
 //! runs fails, and also when it should have run tests and ran none: a filter that matches nothing is a test that
 //! cannot fail.
 
-use crate::ahead::Ahead;
+use crate::beside::{Beside, Ended};
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
     examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
@@ -12,6 +12,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -276,6 +277,8 @@ struct Line {
     name: &'static str,
     totals: Totals,
     time: Duration,
+    /// Whether it ran beside other steps.
+    is_beside: bool,
     result: Result<Outcome>,
 }
 
@@ -285,18 +288,17 @@ fn must_run() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// The step whose tests wait most, while others are built.
-const WAITING: &str = "kafka";
+/// From this step on, tests wait for processes and clocks much of their time.
+const WAITING: &str = "integration";
 
-/// What a later step builds, or nothing.
-fn builds(step: &str) -> Result<Vec<Command>> {
-    Ok(match step {
-        "examples" => vec![examples::build()],
-        "benchmarks" => benchmark_builds(),
-        "loom" => vec![loom_builds()?],
-        "fuzz" => vec![fuzz::build()?],
-        _ => Vec::new(),
-    })
+/// The steps that only compute, in the order in which they run beside those that wait: first those with target folders of their own,
+/// for which no other build has to wait.
+const COMPUTING: [&str; 6] = ["miri", "loom", "fuzz", "benchmarks", "doctests", "first"];
+
+/// This program, which runs a step and nothing else.
+fn alone(program: &Path, step: &str) -> Vec<String> {
+    let program = program.display().to_string();
+    vec![program, "test".to_owned(), "--step".to_owned(), step.to_owned()]
 }
 
 fn run_steps<'a>(
@@ -306,15 +308,29 @@ fn run_steps<'a>(
 ) -> Report {
     let steps: Vec<&Step> = steps.collect();
     let mut report = Report::default();
-    let mut ahead = None;
+    // Known before builds can take its place.
+    let program = std::env::current_exe();
+    let mut beside = None;
     for (at, step) in steps.iter().enumerate() {
         println!("\n=== {}: {}", step.name, step.about);
         if step.name == WAITING {
-            let later = steps[at + 1..].iter().filter_map(|later| builds(later.name).ok());
-            ahead = Some(Ahead::begin(later.flatten().collect()));
+            let is_later = |name: &&str| steps[at + 1..].iter().any(|later| later.name == *name);
+            if let Ok(program) = &program {
+                let (later, program) = (COMPUTING.into_iter().filter(is_later), program.clone());
+                beside = Some(Beside::begin(later, move |step| alone(&program, step)));
+            }
         }
-        let (start, mut totals) = (Instant::now(), Totals::default());
-        let result = match (step.run)(&mut totals) {
+        let (mut start, mut totals) = (Instant::now(), Totals::default());
+        let ended = beside.as_ref().and_then(|beside: &Beside| beside.take(step.name));
+        let is_beside = ended.is_some();
+        let outcome = match ended {
+            None => (step.run)(&mut totals),
+            Some(ended) => ended.and_then(|ended| {
+                start = Instant::now() - ended.time;
+                outcome_of(step.name, &ended, &mut totals)
+            }),
+        };
+        let result = match outcome {
             Ok(Outcome::NotRun(why)) if must_run => Err(anyhow::anyhow!("not run: {why}")),
             other => other,
         };
@@ -330,19 +346,38 @@ fn run_steps<'a>(
         };
         println!("--- {}: {verdict} ({:.1} s)", step.name, time.as_secs_f64());
         let stop = result.is_err() && !keep_going;
-        report.lines.push(Line { name: step.name, totals, time, result });
+        report.lines.push(Line { name: step.name, totals, time, is_beside, result });
         if stop {
             break;
         }
     }
-    drop(ahead);
     report
+}
+
+/// What became of a step that has run by itself: its output is shown as far as it is the step's own.
+fn outcome_of(step: &str, ended: &Ended, totals: &mut Totals) -> Result<Outcome> {
+    let verdict = format!("--- {step}: ");
+    let lines = ended.output.lines().skip_while(|line| line.is_empty() || line.starts_with("=== "));
+    let lines: Vec<_> = lines.collect();
+    let at = lines.iter().position(|line| line.starts_with(&verdict));
+    for line in &lines[..at.unwrap_or(lines.len())] {
+        println!("{line}");
+        totals.read(&format!("{line}\n"));
+    }
+    let said = at.and_then(|at| lines[at].strip_prefix(&verdict)).unwrap_or_default();
+    let said = said.rsplit_once(" (").map_or(said, |(said, _)| said);
+    match (ended.has_passed, said.strip_prefix("NOT RUN: "), said.strip_prefix("FAILED: ")) {
+        (true, None, _) => Ok(Outcome::Done),
+        (true, Some(why), _) => Ok(Outcome::NotRun(why.to_owned())),
+        (false, _, Some(why)) => bail!("{why}"),
+        (false, _, None) => bail!("it ended before its verdict"),
+    }
 }
 
 impl Report {
     fn table(&self) -> String {
         let mut table = format!("{:<12} {:<8} {:>7} {:>9}\n", "step", "result", "tests", "time");
-        for Line { name, totals, time, result } in &self.lines {
+        for Line { name, totals, time, is_beside, result } in &self.lines {
             let (word, why) = match result {
                 Ok(Outcome::Done) => ("ok", None),
                 Ok(Outcome::NotRun(why)) => ("not run", Some(why.clone())),
@@ -350,6 +385,9 @@ impl Report {
             };
             let count = if totals.ran() > 0 { totals.ran().to_string() } else { String::new() };
             table += &format!("{name:<12} {word:<8} {count:>7} {:>7.1} s", time.as_secs_f64());
+            if *is_beside {
+                table += "  beside others";
+            }
             if let Some(why) = why {
                 // The full text was printed where the step ended; the table has room for its first line.
                 table += &format!("  {}", why.lines().next().unwrap_or_default());
@@ -480,12 +518,6 @@ fn benchmark_tests() -> Command {
     of_benchmarks(&["test"], &[renoir, timely, "bench-ours"])
 }
 
-fn benchmark_builds() -> Vec<Command> {
-    let mut tests = benchmark_tests();
-    tests.arg("--no-run");
-    vec![benchmark_lints(), tests]
-}
-
 /// The peers whose dependencies take long to compile.
 const PEERS: [&str; 2] = ["bench-renoir", "bench-timely"];
 
@@ -505,12 +537,6 @@ const NIGHTLY: &str = "nightly";
 /// another build of everything; optimised, since there are many interleavings.
 fn loom(totals: &mut Totals) -> Result<Outcome> {
     tests_of(&mut loom_models()?, totals)
-}
-
-fn loom_builds() -> Result<Command> {
-    let mut models = loom_models()?;
-    models.arg("--no-run");
-    Ok(models)
 }
 
 fn loom_models() -> Result<Command> {
@@ -614,6 +640,28 @@ mod tests {
             bail!("two tests failed")
         });
         assert_eq!(run_steps([&failing].into_iter(), false, false).counts(), (0, 2));
+    }
+
+    #[test]
+    fn a_step_that_ran_by_itself_is_read() {
+        let read = |has_passed, output: &str| {
+            let ended = Ended { has_passed, output: output.to_owned(), time: Duration::ZERO };
+            let mut totals = Totals::default();
+            let outcome = outcome_of("loom", &ended, &mut totals);
+            (outcome, totals.passed, totals.failed)
+        };
+        let head = "\n=== loom: about\n$ cargo test\ntest result: ok. 7 passed; 0 failed\n";
+        let (outcome, passed, failed) =
+            read(true, &format!("{head}--- loom: ok (3.1 s)\n\nstep\n"));
+        assert!(matches!(outcome, Ok(Outcome::Done)) && (passed, failed) == (7, 0));
+        let (outcome, ..) = read(true, "--- loom: NOT RUN: no such (thing) here (0.1 s)\n");
+        assert!(matches!(outcome, Ok(Outcome::NotRun(why)) if why == "no such (thing) here"));
+        let output = "test result: FAILED. 7 passed; 2 failed\n--- loom: FAILED: two (3.1 s)\n";
+        let (outcome, passed, failed) = read(false, output);
+        assert_eq!(outcome.err().unwrap().to_string(), "two");
+        assert_eq!((passed, failed), (7, 2));
+        let (outcome, ..) = read(false, "half of a li");
+        assert!(outcome.err().unwrap().to_string().contains("before its verdict"));
     }
 
     #[test]
