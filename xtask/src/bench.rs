@@ -8,6 +8,7 @@
 
 mod certificates;
 mod distance;
+mod kafka;
 mod latency;
 mod markdown;
 mod peers;
@@ -47,7 +48,9 @@ Examples:
   cargo xtask bench all --json report.json --table report.md
   cargo xtask bench pagerank kmeans --size full   two benches
   cargo xtask bench nexmark --peers flink,renoir  Flink takes part when it is named
-  cargo xtask bench exchange --subject bound      how far the peers are from the bound")]
+  cargo xtask bench exchange --subject bound      how far the peers are from the bound
+  cargo xtask bench kafka-read kafka-exactly-once kafka-latency --peers all
+                                                  with a broker of Kafka, and Flink; `all` leaves them out")]
 pub(crate) struct Arguments {
     /// The benches to run; `benchmarks/README.md` says what each measures
     #[arg(required = true, value_name = "BENCH", value_parser = bench_names())]
@@ -120,6 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(cores) => usize::try_from(cores)?,
         None => std::thread::available_parallelism()?.get(),
     };
+    if arguments.names.iter().any(|name| kafka::BENCHES.contains(&name.as_str())) {
+        return with_a_broker(arguments);
+    }
     let cases = chosen(arguments, cores)?;
     let setting = Setting::new(arguments.size, arguments.rounds, cores);
     let prepared = prepare(&cases)?;
@@ -156,6 +162,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Runs benches of Kafka.
+fn with_a_broker(arguments: &Arguments) -> Result<()> {
+    let Arguments { names, peers, cases, json, raw, table, plots, .. } = arguments;
+    if let Some(other) = names.iter().find(|name| !kafka::BENCHES.contains(&name.as_str())) {
+        bail!("`{other}` has no broker of Kafka: run it in a command of its own");
+    }
+    let has_others = cases.is_some() || raw.is_some() || table.is_some() || plots.is_some();
+    if has_others || arguments.cores.is_some() || arguments.subject != suite::SUBJECT {
+        bail!("benches of Kafka have no --case, --raw, --table, --plots, --cores and --subject");
+    }
+    let has_flink = match peers.as_deref() {
+        None => false,
+        Some(peers) => {
+            let known = ["consumer", "flink", EVERYONE];
+            refuse_unknown("peer", peers, &known.into(), |wanted, known| wanted == known)?;
+            peers.iter().any(|peer| peer != "consumer")
+        }
+    };
+    let is_full = arguments.size == Size::Full;
+    let setting = kafka::Setting { rounds: arguments.rounds, has_flink, is_full };
+    let mut entries = Vec::new();
+    for bench in names {
+        entries.extend(kafka::measure(bench, &setting)?);
+        write_json(json.as_deref(), entries.iter().cloned())?;
+    }
+    Ok(())
+}
+
 /// The averages of the benches that have them, over the cases measured so far.
 fn averages(outcomes: &[Outcome]) -> Vec<Average> {
     let of = |bench: &&str| {
@@ -166,7 +200,7 @@ fn averages(outcomes: &[Outcome]) -> Vec<Average> {
 }
 
 fn bench_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(BENCHES.into_iter().chain(["all"]))
+    PossibleValuesParser::new(BENCHES.into_iter().chain(kafka::BENCHES).chain(["all"]))
 }
 
 /// The cases and contestants that the command line selects.

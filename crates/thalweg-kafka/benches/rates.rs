@@ -1,8 +1,10 @@
-//! How fast topics are read and written, beside plain clients of librdkafka and, in reading, Flink: `THALWEG_KAFKA_JARS=DIR cargo bench
-//! -p thalweg-kafka --bench rates`, of one of both with `-- read` or `-- write`, where `cargo xtask test --step kafka` leaves the
-//! broker's jars in `target/kafka/jars`. `THALWEG_FLINK_JARS` names the folder of Flink's, which `mvn package` in
-//! `benchmarks/pipeline-flink` leaves in `target/jars`; without it Flink is left out. `RECORDS` and `BYTES` say how many records the
-//! topic has, and how long they are.
+//! How fast topics are read and written, beside plain clients of librdkafka and, in reading, Flink. `cargo xtask bench kafka-read
+//! kafka-exactly-once` starts it with all that it needs.
+//!
+//! By hand: `THALWEG_KAFKA_JARS=DIR cargo bench -p thalweg-kafka --bench rates`, of one of both with `-- read` or `-- write`, where
+//! `cargo xtask test --step kafka` leaves the broker's jars in `target/kafka/jars`. `THALWEG_FLINK_JARS` names the folder of Flink's,
+//! which `mvn package` in `benchmarks/pipeline-flink` leaves in `target/jars`; without it Flink is left out. `RECORDS` and `BYTES` say
+//! how many records the topic has, and how long they are, `ROUNDS` how many rounds count, and `JSON` names a file for the ratios.
 //!
 //! Rounds alternate. Each reads all records of a topic with four partitions, or writes as many. The broker runs on the same
 //! machine. What is shown is the ratio of throughputs in the same round: median, least and greatest.
@@ -36,7 +38,6 @@ use thalweg::{Environment, Result};
 use thalweg_kafka::{KafkaSink, KafkaSource, Outgoing};
 
 const PARTITIONS: i32 = 4;
-const ROUNDS: usize = 9;
 /// How often each virtual machine with Flink reads the topic.
 const TIMES: usize = 5;
 
@@ -54,6 +55,7 @@ fn main() {
     let from = broker.topic("from", PARTITIONS);
     fill(&broker, &from, records, bytes);
     println!("{records} records of {bytes} bytes");
+    let mut ratios = Ratios { rounds: number("ROUNDS", 9) as usize, json: Vec::new() };
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let wanted = |part| only.as_deref().is_none_or(|only| only == part);
     if wanted("read") {
@@ -61,20 +63,43 @@ fn main() {
         if flink.is_none() {
             println!("without Flink: THALWEG_FLINK_JARS names no folder with its jars");
         }
-        reads(&broker, &from, records, flink.as_deref());
+        reads(&broker, &from, records, flink.as_deref(), &mut ratios);
     }
     if wanted("write") {
-        writes(&broker, records / 2, bytes);
+        writes(&broker, records / 2, bytes, &mut ratios);
+    }
+    if let Some(file) = std::env::var_os("JSON") {
+        let json = serde_json::Value::Array(ratios.json);
+        std::fs::write(file, format!("{json:#}\n")).expect("the file can be written");
+    }
+}
+
+/// What was measured so far.
+struct Ratios {
+    rounds: usize,
+    json: Vec<serde_json::Value>,
+}
+
+impl Ratios {
+    /// Shows the ratios of a case to a peer, one a round.
+    fn show(&mut self, (bench, case, peer): (&str, &str, &str), what: &str, mut ratios: Vec<f64>) {
+        ratios.sort_by(f64::total_cmp);
+        let (median, least, most) = (ratios[ratios.len() / 2], ratios[0], ratios[ratios.len() - 1]);
+        println!("{what}: {median:.2} ({least:.2} .. {most:.2})");
+        let ratio = serde_json::json!({"median": median, "min": least, "max": most});
+        self.json.push(serde_json::json!({
+            "bench": bench, "case": case, "peer": peer, "ratio": ratio, "rounds": self.rounds,
+        }));
     }
 }
 
 /// A job's reading over that of a plain consumer, and of Flink if its jars are there.
-fn reads(broker: &Broker, from: &str, records: u64, flink: Option<&Path>) {
+fn reads(broker: &Broker, from: &str, records: u64, flink: Option<&Path>, ratios: &mut Ratios) {
     for cores in 1..=2 {
         let mut over_plain = Vec::new();
         let mut over_flink = [const { Vec::new() }; 5];
         let contestants = if flink.is_some() { 3 } else { 2 };
-        for round in 0..=ROUNDS {
+        for round in 0..=ratios.rounds {
             let (mut ours, mut plain, mut theirs) = (None, None, Vec::new());
             for turn in 0..contestants {
                 match ((turn + round) % contestants, flink) {
@@ -106,30 +131,32 @@ fn reads(broker: &Broker, from: &str, records: u64, flink: Option<&Path>) {
             }
         }
         let what = format!("read, {cores} core{}, over", if cores == 1 { "" } else { "s" });
-        show(&format!("{what} a plain consumer"), over_plain);
+        let case = format!("{cores}-core");
+        let mut show = |peer: &str, beside: &str, of: Vec<f64>| {
+            ratios.show(("kafka-read", &case, peer), &format!("{what} {beside}"), of);
+        };
+        show("consumer", "a plain consumer", over_plain);
         if flink.is_some() {
             let [first, second, last, started, whole] = over_flink;
-            show(&format!("{what} Flink, from the first record to the last"), first);
-            show(&format!("{what} the same, the second time in one virtual machine"), second);
-            show(&format!("{what} the same, time {TIMES} in one virtual machine"), last);
-            show(&format!("{what} the same, the job with its start"), started);
-            show(
-                &format!("{what} Flink, the first time, both with the start of its program"),
-                whole,
-            );
+            show("flink-first", "Flink, from the first record to the last", first);
+            show("flink-second", "the same, the second time in one virtual machine", second);
+            show("flink", &format!("the same, time {TIMES} in one virtual machine"), last);
+            show("flink-with-our-start", "the same, the job with its start", started);
+            let whole_of = "Flink, the first time, both with the start of its program";
+            show("flink-whole", whole_of, whole);
         }
     }
 }
 
 /// A job's writing, at least once over a plain producer's, and exactly once, with a checkpoint each second, over at least once.
-fn writes(broker: &Broker, written: u64, bytes: usize) {
+fn writes(broker: &Broker, written: u64, bytes: usize, all: &mut Ratios) {
     let mut topics = 0;
     let mut topic = |broker: &Broker| {
         topics += 1;
         broker.topic(&format!("to-{topics}"), PARTITIONS)
     };
     let mut ratios = [Vec::new(), Vec::new(), Vec::new()];
-    for round in 0..=ROUNDS {
+    for round in 0..=all.rounds {
         let to: [_; 4] = std::array::from_fn(|_| topic(broker));
         let ((), plain) = timed(|| fill(broker, &to[0], written, bytes));
         let mut times = [0.0; 3];
@@ -146,9 +173,13 @@ fn writes(broker: &Broker, written: u64, bytes: usize) {
         to.iter().for_each(|topic| broker.delete_topic(topic));
     }
     let [least, exactly, open] = ratios;
-    show("write at least once, over a plain producer", least);
-    show("write exactly once, checkpoint each second, over at least once", exactly);
-    show("the same in open transactions", open);
+    let mut show = |case: &str, peer: &str, what: &str, of: Vec<f64>| {
+        all.show(("kafka-exactly-once", case, peer), what, of);
+    };
+    show("at-least-once", "producer", "write at least once, over a plain producer", least);
+    let what = "write exactly once, checkpoint each second, over at least once";
+    show("kept", "at-least-once", what, exactly);
+    show("open-transactions", "at-least-once", "the same in open transactions", open);
 }
 
 /// What it returns, and the seconds that it takes.
@@ -156,12 +187,6 @@ fn timed<T>(run: impl FnOnce() -> T) -> (T, f64) {
     let begun = Instant::now();
     let result = run();
     (result, begun.elapsed().as_secs_f64())
-}
-
-fn show(what: &str, mut ratios: Vec<f64>) {
-    ratios.sort_by(f64::total_cmp);
-    let (median, least, most) = (ratios[ratios.len() / 2], ratios[0], ratios[ratios.len() - 1]);
-    println!("{what}: {median:.2} ({least:.2} .. {most:.2})");
 }
 
 /// Writes records by a plain producer.
