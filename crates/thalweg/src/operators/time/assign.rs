@@ -297,9 +297,9 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
             None => own,
         };
         let watermark = watermark.max(self.said);
-        let Some(at) = watermark.filter(|_| watermark > self.said || returned) else {
+        if watermark <= self.said && !returned {
             return false;
-        };
+        }
         self.held = now < self.due && !returned;
         if self.held {
             return false;
@@ -309,7 +309,8 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
             self.moved_at = now;
         }
         (self.said, self.idle, self.settled) = (watermark, false, false);
-        self.next.event(Event::Watermark(at));
+        // One that has none yet holds the others back, whatever is to come.
+        self.next.event(Event::Watermark(watermark.unwrap_or(Timestamp::MIN)));
         true
     }
 }

@@ -142,6 +142,16 @@ fn held_back_watermarks_are_sent_before_a_partition_goes_idle() {
 }
 
 #[test]
+fn a_partition_that_is_active_again_before_its_first_watermark_holds_the_others_back() {
+    let marks =
+        Watermarks::punctuated(|n: &u64| (*n >= 2).then(|| Timestamp::from_secs(*n as i64)));
+    let events = with_records_at(|_| true, 3, marks.idle_after(Duration::from_millis(100)));
+    let none_yet = Some(Timestamp::MIN.as_micros() / 1_000_000);
+    let expected = [(0, None), (900, none_yet), (1000, None), (1900, Some(2))];
+    assert_eq!(events[..4], expected);
+}
+
+#[test]
 fn marked_records_carry_watermarks() {
     let env = simulated();
     let log = Log::default();
