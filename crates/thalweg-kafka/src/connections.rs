@@ -5,15 +5,18 @@
 
 use crate::client::{error, is_hopeless};
 use crate::ends::Ends;
-use crate::rights::{Needs, code_of};
+use crate::rights::{Needs, code_of, is_denial};
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use thalweg::connector::CancellationToken;
 use thalweg::{Error, ErrorKind};
 
 /// The connections of the clients of a source or sink, which all have the same settings.
@@ -24,8 +27,12 @@ pub(crate) struct Connections {
     state: Mutex<State>,
     /// Whether a broker that had answered refuses what it had accepted: looked at often.
     are_refused: AtomicBool,
+    /// What clients have said, so that they do not say it again and again.
+    saying: Mutex<Saying>,
     /// The operator that uses them, and its group, for what is logged.
     user: OnceLock<(String, String)>,
+    /// Of the job, once its tasks are made.
+    cancellation: OnceLock<CancellationToken>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +45,32 @@ struct State {
     refused: Option<Failed>,
     /// Whether the coordinator of a group may not be known. Requests to it wait in vain then.
     no_group: bool,
+    /// Whether a transaction may not have the topic: what fails then is that the transaction has.
+    no_topic: bool,
+}
+
+/// When what was said last, and how often it has not been said since.
+#[derive(Debug, Default)]
+struct Saying(BTreeMap<String, (Instant, usize)>);
+
+/// How long nothing like it is said again.
+const SAID: Duration = Duration::from_secs(30);
+
+impl Saying {
+    /// Whether to say it, and how often it was not said before; `None` if it is not to be said now.
+    fn again(&mut self, like: &str, now: Instant) -> Option<usize> {
+        match self.0.get_mut(like) {
+            Some((said, unsaid)) if now.duration_since(*said) < SAID => {
+                *unsaid += 1;
+                None
+            }
+            Some(before) => Some(std::mem::replace(before, (now, 0)).1),
+            None => {
+                self.0.insert(like.to_owned(), (now, 0));
+                Some(0)
+            }
+        }
+    }
 }
 
 /// The code of a failure, and what the client says of it.
@@ -47,6 +80,25 @@ impl Connections {
     /// Takes note of the operator, and of its group.
     pub(crate) fn used_by(&self, operator: &str, group: &str) {
         _ = self.user.set((operator.to_owned(), group.to_owned()));
+    }
+
+    /// Takes note of the job.
+    pub(crate) fn are_of(&self, job: CancellationToken) {
+        _ = self.cancellation.set(job);
+    }
+
+    /// Whether the job was cancelled, so that nothing is waited for.
+    pub(crate) fn are_cancelled(&self) -> bool {
+        self.cancellation.get().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// The error with which what waits is given up then.
+    #[cold]
+    pub(crate) fn cancelled(doing: &str) -> Error {
+        let what = format!(
+            "cannot {doing}: the job ends before the brokers have answered; in a job with checkpoints, its next run does it"
+        );
+        Error::new(ErrorKind::Cancelled, what)
     }
 
     /// The operator, as it is named in errors.
@@ -63,8 +115,8 @@ impl Connections {
 
     /// Takes an event of a client.
     pub(crate) fn failed(&self, error: &KafkaError, reason: &str) {
-        log::warn!(target: "librdkafka", "{error}: {reason}");
         let code = error.rdkafka_error_code();
+        self.say(log::Level::Warn, &format!("{code:?}"), &format_args!("{error}: {reason}"));
         match code {
             // That all brokers are down follows from what was said of each, and the end of a partition is none of a connection.
             Some(Code::AllBrokersDown | Code::PartitionEOF) => {}
@@ -82,13 +134,18 @@ impl Connections {
         if subject == "COMMITFAIL" {
             return self.not_committed(&line);
         }
+        if subject == "ADDPARTS" && line.contains("opic authorization failed") {
+            self.state().no_topic = true;
+        }
         match level {
             RDKafkaLogLevel::Debug => log::debug!(target: "librdkafka", "{subject} {line}"),
             RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => {
                 log::info!(target: "librdkafka", "{subject} {line}");
             }
-            RDKafkaLogLevel::Warning => log::warn!(target: "librdkafka", "{subject} {line}"),
-            _ => log::error!(target: "librdkafka", "{subject} {line}"),
+            RDKafkaLogLevel::Warning => {
+                self.say(log::Level::Warn, subject, &format_args!("{subject} {line}"));
+            }
+            _ => self.say(log::Level::Error, subject, &format_args!("{subject} {line}")),
         }
         if matches!(level, RDKafkaLogLevel::Info) && subject == "FAIL" {
             let mut state = self.state();
@@ -101,6 +158,21 @@ impl Connections {
             drop(state);
             self.look();
         }
+    }
+
+    /// Logs what a client says, unless it has said the like a short time ago: clients of all tasks do, and try again each second.
+    fn say(&self, level: log::Level, like: &str, what: &dyn fmt::Display) {
+        let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(unsaid) = saying.again(like, Instant::now()) else {
+            return log::debug!(target: "librdkafka", "{what}");
+        };
+        let operator = self.user.get().map_or("", |(operator, _)| operator);
+        let colon = if operator.is_empty() { "" } else { ": " };
+        let more = match unsaid {
+            0 => String::new(),
+            _ => format!(" ({unsaid} more like it in between)"),
+        };
+        log::log!(target: "librdkafka", level, "{operator}{colon}{what}{more}");
     }
 
     /// Takes note of a refusal by brokers that have worked before.
@@ -135,7 +207,7 @@ impl Connections {
         let state = self.state();
         state.refused.is_some()
             || is_hopeless(cause)
-            || state.code(needs, cause) == Some(Code::GroupAuthorizationFailed)
+            || state.code(needs, cause).is_some_and(is_denial)
             || (!state.worked && state.failed.as_ref().is_some_and(is_refused))
     }
 
@@ -160,10 +232,14 @@ impl Connections {
 impl State {
     /// The code of a request that failed so, or of what it has waited for.
     fn code(&self, needs: &Needs<'_>, cause: &KafkaError) -> Option<Code> {
+        let code = code_of(cause);
         if self.no_group && !needs.group.is_empty() && is_without_answer(cause) {
             return Some(Code::GroupAuthorizationFailed);
         }
-        code_of(cause)
+        if self.no_topic && !needs.topic.1.is_empty() && code == Some(Code::State) {
+            return Some(Code::TopicAuthorizationFailed);
+        }
+        code
     }
 }
 
@@ -310,6 +386,34 @@ mod tests {
     use rdkafka::types::RDKafkaConfRes;
 
     const TIMED_OUT: KafkaError = KafkaError::MetadataFetch(Code::BrokerTransportFailure);
+
+    #[test]
+    fn what_is_said_again_and_again_is_counted() {
+        let (mut saying, begun) = (Saying::default(), Instant::now());
+        let mut at = |like, seconds| saying.again(like, begun + Duration::from_secs(seconds));
+        assert_eq!(
+            [at("FAIL", 0), at("GETPID", 1), at("FAIL", 2), at("FAIL", 29)],
+            [Some(0), Some(0), None, None]
+        );
+        assert_eq!([at("FAIL", 30), at("FAIL", 31), at("GETPID", 90)], [Some(2), None, Some(0)]);
+    }
+
+    #[test]
+    fn a_transaction_that_may_not_have_its_topic_has_failed_for_that() {
+        let connections = Connections::default();
+        let needs = Needs::topic("`Write`", "orders");
+        let failed = KafkaError::MessageProduction(Code::State);
+        assert!(!connections.are_hopeless(&needs, &failed));
+        let line = "[thrd:main]: failed to add partition \"orders\" [0] to transaction: Broker: Topic authorization failed";
+        connections.logged(RDKafkaLogLevel::Error, "ADDPARTS", line);
+        assert!(connections.are_hopeless(&needs, &failed));
+        let error = connections.error("commit", &needs, failed);
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(
+            error.message().ends_with("do not authorize `Write` on the topic `orders`"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn an_error_has_what_was_said_of_the_connection() {

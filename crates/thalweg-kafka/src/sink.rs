@@ -356,6 +356,7 @@ where
     }
 
     fn open(&self, cx: &SinkContext) -> Result<Writer<I, F>> {
+        self.watch.0.are_of(cx.cancellation());
         let (producer, limits) = self.producer()?;
         let encode = Arc::clone(&self.encode);
         match (self.delivery, self.open_for) {

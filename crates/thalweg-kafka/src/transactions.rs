@@ -320,7 +320,13 @@ pub(crate) fn tried<T>(
         }
         // Several hosts may try at once, and fence each other: not all after the same time.
         let more = RandomState::new().hash_one(doing) % 50;
-        thread::sleep(pause + Duration::from_millis(more));
+        let until = Instant::now() + pause + Duration::from_millis(more);
+        while Instant::now() < until {
+            if connections.are_cancelled() {
+                return Err(Connections::cancelled(doing));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
         pause = (2 * pause).min(Duration::from_secs(5));
     }
 }
@@ -437,7 +443,8 @@ pub(crate) fn answered<T>(
             answer => return answer,
         };
         hear();
-        if connections.are_hopeless(needs, &cause) || began.elapsed() >= ANSWER {
+        let is_over = connections.are_cancelled() || began.elapsed() >= ANSWER;
+        if is_over || connections.are_hopeless(needs, &cause) {
             return Err(cause);
         }
     }
@@ -479,7 +486,7 @@ impl<'a> Progress<'a> {
             }
         }
         let goes_on = !self.connections.are_refused() && self.since.elapsed() < ANSWER;
-        if goes_on { Ok(()) } else { Err(cause) }
+        if goes_on && !self.connections.are_cancelled() { Ok(()) } else { Err(cause) }
     }
 }
 

@@ -314,6 +314,9 @@ impl Sent {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_complete() {
             deliveries.check()?;
+            if deliveries.connections.are_cancelled() {
+                return Err(Connections::cancelled("send all records"));
+            }
             // The last one may have come before it was known that it is the last.
             let waited = self.acknowledged.wait_timeout(lock, Duration::from_millis(10));
             lock = waited.unwrap_or_else(PoisonError::into_inner).0;

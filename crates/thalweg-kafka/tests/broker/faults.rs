@@ -27,6 +27,8 @@ pub const TESTS: &[Test] = &[
     ("a_job_with_an_end_reads_no_partition_that_is_added_between_runs", added_behind_the_end),
     ("a_transaction_whose_time_is_over_is_written_again", out_of_time),
     ("warnings_name_the_operator_and_the_topic", warned),
+    ("a_job_that_is_cancelled_waits_for_no_broker", cancelled),
+    ("a_topic_that_is_the_brokers_own_is_refused", internal),
 ];
 
 fn texts(range: std::ops::Range<u64>) -> Vec<String> {
@@ -528,4 +530,53 @@ fn warned(broker: &mut Broker) {
     ];
     wait("a warning of the topics", || warnings.find(&partitions).is_some());
     job.cancel();
+}
+
+/// The broker is away while each kind of sink waits for it.
+fn cancelled(broker: &mut Broker) {
+    let number = |n: u64, out: &mut Outgoing| {
+        out.key(format!("{n}")).payload("x");
+        Ok(())
+    };
+    for (name, kind) in ["cancelled-once", "cancelled-kept", "cancelled-open"].into_iter().zip(0..)
+    {
+        let (topic, folder) = (broker.topic(name, 2), tempfile::tempdir().unwrap());
+        let sink = match kind {
+            0 => KafkaSink::at_least_once(broker.address(), &topic, number),
+            1 => KafkaSink::exactly_once(broker.address(), &topic, number),
+            _ => KafkaSink::exactly_once(broker.address(), &topic, number)
+                .open_transactions(Duration::from_secs(60)),
+        };
+        let env = Environment::with_config(config(Some(folder.path())));
+        env.generate(1000.0, Some).write(sink);
+        let job = env.start().unwrap();
+        wait("records", || broker.count_all(&topic) > 0);
+        broker.kill();
+        // A checkpoint waits for it by then.
+        thread::sleep(Duration::from_secs(1));
+        job.cancel();
+        assert_eq!(error_of(job).kind(), ErrorKind::Cancelled, "{name}");
+        broker.restart();
+    }
+}
+
+/// Nothing but brokers may write to it, which is found when a transaction has records for it.
+fn internal(broker: &mut Broker) {
+    let folder = tempfile::tempdir().unwrap();
+    let encode = |_: u64, out: &mut Outgoing| {
+        out.key("k").payload("x");
+        Ok(())
+    };
+    let env = Environment::with_config(config(Some(folder.path())));
+    env.range(0..100).write(KafkaSink::exactly_once(
+        broker.address(),
+        "__consumer_offsets",
+        encode,
+    ));
+    let error = error_of(env.start().unwrap());
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(
+        error.to_string().contains("`Write` and `Read` on the topic `__consumer_offsets`"),
+        "{error}"
+    );
 }

@@ -59,6 +59,8 @@ impl Op {
 #[derive(Default)]
 pub(crate) struct Signals {
     stopped: AtomicBool,
+    /// Whether the program wants the job to end at once, also where its outputs are being published.
+    cancelled: AtomicBool,
     draining: AtomicBool,
     /// The last barrier that sources are to send.
     epoch: AtomicU64,
@@ -180,6 +182,16 @@ impl Signals {
     /// Requests tasks to stop at once. How the job ends is decided elsewhere.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Notes that the program has cancelled the job, however it ends.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
+    /// Whether what waits for a system outside should give up.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.stopped() || self.cancelled.load(Ordering::Acquire)
     }
 
     /// Whether tasks should stop at once.

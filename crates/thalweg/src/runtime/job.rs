@@ -201,6 +201,7 @@ impl Job {
 
     /// Cancels the job with a reason, unless its end has been decided already.
     pub(crate) fn cancel(&self, why: &str) {
+        self.signals.cancel();
         self.fail(Error::new(ErrorKind::Cancelled, why));
     }
 

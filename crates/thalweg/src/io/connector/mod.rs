@@ -138,6 +138,6 @@ mod splits;
 mod waits;
 
 pub use decoding::DecodingSource;
-pub use sink::{Prepared, Sink, SinkContext, SinkWaker, SinkWriter};
+pub use sink::{CancellationToken, Prepared, Sink, SinkContext, SinkWaker, SinkWriter};
 pub use source::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource, SplitWaker};
 pub use splits::SplitFactory;

@@ -184,9 +184,35 @@ impl SinkContext {
         self.memory.another()
     }
 
+    /// What a commit looks at that has to wait.
+    pub fn cancellation(&self) -> CancellationToken {
+        CancellationToken(Arc::downgrade(&self.signals))
+    }
+
     /// What a writer calls that was [full](SinkWriter::is_full).
     pub fn waker(&self) -> SinkWaker {
         self.waker.clone()
+    }
+}
+
+/// Whether a job was cancelled, or has failed.
+///
+/// A commit that waits for a system outside looks at it, and gives up with an error: a job that is
+/// [cancelled](crate::JobHandle::cancel) waits for it otherwise. In a job with checkpoints, what was not committed is committed by its
+/// next run.
+#[derive(Clone)]
+pub struct CancellationToken(Weak<Signals>);
+
+impl CancellationToken {
+    /// Whether it was; also when the job is gone.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.upgrade().is_none_or(|signals| signals.is_cancelled())
+    }
+}
+
+impl fmt::Debug for CancellationToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancellationToken").field(&self.is_cancelled()).finish()
     }
 }
 
