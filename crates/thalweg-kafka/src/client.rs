@@ -28,20 +28,30 @@ const OURS: [&str; 4] =
 
 /// What a user has set by librdkafka's names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Options(BTreeMap<String, String>);
+pub(crate) struct Options {
+    set: BTreeMap<String, String>,
+    /// Whether a closure gives tokens, for the mechanism OAUTHBEARER.
+    has_tokens: bool,
+}
+
+const OAUTHBEARER: &str = "OAUTHBEARER";
 
 impl Options {
     pub(crate) fn set(&mut self, name: String, value: String) {
-        self.0.insert(name, value);
+        self.set.insert(name, value);
+    }
+
+    pub(crate) fn use_tokens(&mut self) {
+        self.has_tokens = true;
     }
 
     /// Of what is set.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.set.keys().map(String::as_str)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.set.get(name).map(String::as_str)
     }
 
     /// Settings of a client: ours, and those of the user over them.
@@ -62,25 +72,50 @@ impl Options {
         }
         config.set("bootstrap.servers", brokers);
         usual.iter().for_each(|(name, value)| _ = config.set(*name, *value));
-        for (name, value) in &self.0 {
+        self.check_tokens()?;
+        if self.has_tokens {
+            config.set("sasl.mechanism", OAUTHBEARER);
+        }
+        for (name, value) in &self.set {
             if OURS.contains(&name.as_str()) || fixed.iter().any(|(fixed, _)| fixed == name) {
                 let instead = instead_of(name);
                 let what =
                     format!("the option `{name}` cannot be set: the job depends on it{instead}");
                 return Err(Error::new(ErrorKind::Config, what));
             }
-            if matches!(name.as_str(), "sasl.mechanism" | "sasl.mechanisms")
-                && value == "OAUTHBEARER"
-            {
-                let what = format!(
-                    "the option `{name}` cannot be `OAUTHBEARER`: there is no way to give it tokens"
-                );
-                return Err(Error::new(ErrorKind::Config, what));
-            }
             config.set(name, value);
         }
         fixed.iter().for_each(|(name, value)| _ = config.set(*name, *value));
         Ok(config)
+    }
+
+    /// Refuses tokens that no login uses, and logins by OAUTHBEARER that have none.
+    fn check_tokens(&self) -> Result<()> {
+        const CLOSURE: &str = "a closure gives tokens (`KafkaSource::tokens`, `KafkaSink::tokens`)";
+        let is_of_librdkafka = |name: &&str| {
+            name.starts_with("sasl.oauthbearer.") || *name == "enable.sasl.oauthbearer.unsecure.jwt"
+        };
+        let mechanism = ["sasl.mechanism", "sasl.mechanisms"];
+        let mechanism = mechanism.into_iter().find_map(|name| Some((name, self.get(name)?)));
+        let protocol = self.get("security.protocol").unwrap_or("plaintext");
+        let has_login = protocol.to_lowercase().starts_with("sasl_");
+        let of_librdkafka = self.names().find(is_of_librdkafka);
+        let what = match (of_librdkafka, mechanism) {
+            (Some(name), _) => format!(
+                "the option `{name}` cannot be set: librdkafka is compiled without a client for token servers, so {CLOSURE}"
+            ),
+            (None, Some((name, OAUTHBEARER))) if !self.has_tokens => {
+                format!("the option `{name}` of `OAUTHBEARER` needs tokens: {CLOSURE}")
+            }
+            (None, Some((name, other))) if self.has_tokens && other != OAUTHBEARER => {
+                format!("the option `{name}` of `{other}` takes no tokens: `OAUTHBEARER` does")
+            }
+            _ if self.has_tokens && !has_login => format!(
+                "tokens need the option `security.protocol` of `sasl_ssl` (or `sasl_plaintext`), and it is `{protocol}`"
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Config, what))
     }
 }
 
@@ -423,4 +458,42 @@ fn find(consumer: &Consumer, topic: &str, number: i32) -> Option<Verdict> {
     }
     let is_there = topic.partitions().iter().any(|partition| partition.id() == number);
     Some(if is_there { Verdict::There } else { Verdict::Gone })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_and_the_settings_of_logins_go_together() {
+        let over = |settings: &[(&str, &str)], has_tokens| {
+            let mut options = Options { has_tokens, ..Options::default() };
+            let set = |(name, value): &(&str, &str)| options.set((*name).into(), (*value).into());
+            settings.iter().for_each(set);
+            options.over("a:1", &[], &[])
+        };
+        let protocol = ("security.protocol", "SASL_SSL");
+        let oauthbearer = ("sasl.mechanisms", "OAUTHBEARER");
+        for settings in [&[protocol][..], &[protocol, oauthbearer]] {
+            let config = over(settings, true).unwrap();
+            assert_eq!(config.get("sasl.mechanism"), Some("OAUTHBEARER"));
+        }
+        for (settings, has_tokens, says) in [
+            (
+                &[protocol, oauthbearer][..],
+                false,
+                "`sasl.mechanisms` of `OAUTHBEARER` needs tokens",
+            ),
+            (&[protocol, ("sasl.mechanism", "PLAIN")], true, "`sasl.mechanism` of `PLAIN`"),
+            (&[("security.protocol", "ssl")], true, "and it is `ssl`"),
+            (&[], true, "and it is `plaintext`"),
+            (&[("sasl.oauthbearer.method", "oidc")], true, "`sasl.oauthbearer.method` cannot"),
+            (&[("sasl.oauthbearer.config", "a")], false, "a closure gives tokens"),
+            (&[("enable.sasl.oauthbearer.unsecure.jwt", "true")], false, "a closure gives tokens"),
+        ] {
+            let error = over(settings, has_tokens).expect_err("it is refused");
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.message().contains(says), "{error}");
+        }
+    }
 }

@@ -6,12 +6,14 @@
 use crate::client::{error, is_hopeless};
 use crate::ends::Ends;
 use crate::rights::{Needs, code_of, is_denial};
-use rdkafka::client::ClientContext;
+use crate::tokens::{NO_TOKEN, PANICKED, Tokens};
+use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use std::collections::BTreeMap;
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,6 +26,8 @@ use thalweg::{Error, ErrorKind};
 pub(crate) struct Connections {
     /// What they have said of the ends of partitions.
     pub(crate) ends: Ends,
+    /// What gives tokens, if the mechanism is OAUTHBEARER.
+    tokens: Option<Arc<Tokens>>,
     state: Mutex<State>,
     /// Whether a broker that had answered refuses what it had accepted: looked at often.
     are_refused: AtomicBool,
@@ -77,6 +81,21 @@ impl Saying {
 pub(crate) type Failed = (Option<Code>, String);
 
 impl Connections {
+    /// Those that log in by tokens.
+    pub(crate) fn with(tokens: Tokens) -> Self {
+        Self { tokens: Some(Arc::new(tokens)), ..Self::default() }
+    }
+
+    pub(crate) fn tokens(&self) -> Option<&Arc<Tokens>> {
+        self.tokens.as_ref()
+    }
+
+    /// A token for a client of librdkafka. Blocks while the closure runs for the first one.
+    pub(crate) fn token(&self) -> Result<OAuthToken, Box<dyn StdError>> {
+        let tokens = self.tokens().ok_or("no closure gives tokens")?;
+        Ok(tokens.get()?.for_librdkafka())
+    }
+
     /// Takes note of the operator, and of its group.
     pub(crate) fn used_by(&self, operator: &str, group: &str) {
         _ = self.user.set((operator.to_owned(), group.to_owned()));
@@ -122,7 +141,10 @@ impl Connections {
             Some(Code::AllBrokersDown | Code::PartitionEOF) => {}
             Some(Code::GroupAuthorizationFailed) => self.state().no_group = true,
             _ => {
-                self.state().failed = Some((code, reason.to_owned()));
+                // Without a new token, librdkafka shows the last one again, which brokers refuse when it has expired.
+                let without = self.tokens().filter(|_| is_refusal(code));
+                let without = without.and_then(|tokens| tokens.gap());
+                self.state().failed = Some((code, without.unwrap_or_else(|| reason.to_owned())));
                 self.look();
             }
         }
@@ -219,8 +241,12 @@ impl Connections {
         }
         let failed = state.failed.as_ref().filter(|_| is_without_answer(&cause));
         let Some(failed) = state.refused.as_ref().or(failed) else { return error(doing, cause) };
-        let kind = if is_refused(failed) { ErrorKind::Config } else { ErrorKind::Io };
-        let what = format!("cannot {doing}: {}{}", failed.1, advice(failed));
+        let kind = match is_refused(failed) {
+            true if failed.1.contains(PANICKED) => ErrorKind::Panic,
+            true => ErrorKind::Config,
+            false => ErrorKind::Io,
+        };
+        let what = format!("cannot {doing}: {}{}", failed.1, advice(failed, self.tokens.is_some()));
         Error::new(kind, what).caused_by(cause)
     }
 
@@ -245,7 +271,12 @@ impl State {
 
 /// Whether one side does not accept what the other shows. Some of what brokers refuse is the end of a connection to the client.
 fn is_refused((code, reason): &Failed) -> bool {
-    is_refusal(*code) || reason.contains("SSL alert")
+    (is_refusal(*code) && !is_without_token(reason)) || reason.contains("SSL alert")
+}
+
+/// Whether the user's closure gave no token, and may give one later.
+fn is_without_token(reason: &str) -> bool {
+    reason.contains(NO_TOKEN) && !reason.contains(PANICKED)
 }
 
 fn is_refusal(code: Option<Code>) -> bool {
@@ -253,13 +284,15 @@ fn is_refusal(code: Option<Code>) -> bool {
 }
 
 /// What clients say, too, of a connection that was lost while both sides were about to accept each other.
-const LOST: [&str; 6] = [
+const LOST: [&str; 7] = [
     "isconnected",
     "Broker transport failure",
     "imed out",
     "hung up",
     "SaslAuthenticateRequest failed",
     "Connection reset",
+    // The answer to a second login on a connection that comes too soon.
+    "current SASL state",
 ];
 
 /// Of TLS, those of a side that ends, or is in trouble of its own: close_notify, internal_error, user_canceled.
@@ -275,7 +308,7 @@ pub(crate) fn is_final((code, reason): &Failed) -> bool {
                 .iter()
                 .any(has)
         }
-        _ => is_refusal(*code) && !LOST.iter().any(has),
+        _ => is_refusal(*code) && !is_without_token(reason) && !LOST.iter().any(has),
     }
 }
 
@@ -299,7 +332,7 @@ pub(crate) fn is_without_answer(cause: &KafkaError) -> bool {
 }
 
 /// What a user is to do, where the client does not say it.
-pub(crate) fn advice((code, reason): &Failed) -> &'static str {
+pub(crate) fn advice((code, reason): &Failed, by_token: bool) -> &'static str {
     let has = |part| reason.contains(part);
     if has("certificate verify failed") {
         "; the brokers' certificate has to be of an authority in `ssl.ca.location`, and for the host by which they are reached"
@@ -318,6 +351,12 @@ pub(crate) fn advice((code, reason): &Failed) -> &'static str {
     } else if has("APIVERSION_QUERY") && !reason.starts_with("ssl://") {
         // What a broker with TLS does with the first request of a client without.
         "; with TLS, `security.protocol` is `ssl` or `sasl_ssl`"
+    } else if has(NO_TOKEN) {
+        ""
+    } else if matches!(code, Some(Code::Authentication | Code::SaslAuthenticationFailed))
+        && by_token
+    {
+        "; the brokers do not accept the token that the closure of `tokens` gave"
     } else if matches!(code, Some(Code::Authentication | Code::SaslAuthenticationFailed)) {
         "; see `sasl.mechanism`, `sasl.username` and `sasl.password`"
     } else {
@@ -328,7 +367,8 @@ pub(crate) fn advice((code, reason): &Failed) -> &'static str {
 /// The feature of this crate without which librdkafka refuses a setting.
 pub(crate) fn missing_feature(cause: &KafkaError) -> Option<&'static str> {
     let text = cause.to_string();
-    let of_ssl = text.contains("OpenSSL") || text.contains("SASL mechanism SCRAM-");
+    let mechanisms = ["SASL mechanism SCRAM-", "SASL mechanism OAUTHBEARER"];
+    let of_ssl = text.contains("OpenSSL") || mechanisms.iter().any(|name| text.contains(name));
     if of_ssl && (text.contains("not available at build time") || text.contains("No provider")) {
         Some("tls")
     } else if text.contains("libsasl2 not available") || text.contains("SASL mechanism GSSAPI") {
@@ -347,6 +387,11 @@ pub(crate) fn missing_feature(cause: &KafkaError) -> Option<&'static str> {
 pub(crate) struct Watch(pub(crate) Arc<Connections>);
 
 impl Watch {
+    /// Of clients that log in by tokens.
+    pub(crate) fn with(tokens: Tokens) -> Self {
+        Self(Arc::new(Connections::with(tokens)))
+    }
+
     /// Makes a client.
     pub(crate) fn client<C: rdkafka::config::FromClientConfigAndContext<Self>>(
         &self,
@@ -357,6 +402,12 @@ impl Watch {
 }
 
 impl ClientContext for Watch {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn StdError>> {
+        self.0.token()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
         self.0.logged(level, subject, line);
     }
@@ -456,7 +507,30 @@ mod tests {
         assert!(!is_given_up(Code::Authentication, "handshake failed: Local: Timed out"));
         assert!(!is_given_up(Code::Authentication, "handshake failed: Broker transport failure"));
         assert!(!is_given_up(Code::SSL, "SSL handshake failed: Disconnected: certificate?"));
+        let too_soon = "handshake failed: Broker: Request not valid in current SASL state";
+        assert!(!is_given_up(Code::Authentication, too_soon));
         assert!(!is_given_up(Code::BrokerTransportFailure, "Connect failed"));
+    }
+
+    #[test]
+    fn what_follows_from_a_missing_token_is_tried_again_and_a_panic_is_not() {
+        let failed = |tokens: Tokens| {
+            let connections = Connections::with(tokens);
+            assert!(connections.token().is_err());
+            connections.work();
+            // The last token has expired meanwhile.
+            connections.failed(&KafkaError::Global(Code::Authentication), "invalid_token");
+            (connections.are_refused(), connections.error("ask", &Needs::default(), TIMED_OUT))
+        };
+        let (is_refused, error) = failed(Tokens::new("a:1", || Err("no answer")));
+        assert!(!is_refused);
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert_eq!(error.message(), "cannot ask: there is no token for a:1: no answer");
+        let (is_refused, error) =
+            failed(Tokens::new("a:1", || -> Result<_, &str> { panic!("no") }));
+        assert!(is_refused);
+        assert_eq!(error.kind(), ErrorKind::Panic);
+        assert!(error.message().ends_with("the closure of `tokens` panicked: no"), "{error}");
     }
 
     #[test]

@@ -47,8 +47,8 @@
 //!
 //! # TLS and SASL
 //!
-//! Encrypted connections need the feature `tls`, and so does SASL by SCRAM; SASL by PLAIN is always there, and by Kerberos with the
-//! feature `gssapi`. Without the feature, such settings end the job with an error that names it.
+//! Encrypted connections need the feature `tls`, and so does SASL by SCRAM, or by OAUTHBEARER with [tokens](KafkaSource::tokens); SASL by PLAIN is always
+//! there, and by Kerberos with the feature `gssapi`. Without the feature, such settings end the job with an error that names it.
 //!
 //! ```no_run
 //! use thalweg_kafka::KafkaSource;
@@ -116,6 +116,7 @@ mod sink;
 mod snippets;
 mod source;
 mod threads;
+mod tokens;
 mod topics;
 mod transactions;
 mod writer;
@@ -130,6 +131,7 @@ pub use partition::{Partition, Position};
 pub use reader::Reader;
 pub use sink::KafkaSink;
 pub use source::{Begin, KafkaSource};
+pub use tokens::Token;
 pub use topics::Topics;
 pub use transactions::Epoch;
 pub use writer::Writer;

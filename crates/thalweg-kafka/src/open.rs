@@ -179,7 +179,7 @@ impl TaskProducers {
             })?;
         }
         if !is_committed {
-            let coordinator = Coordinator::new(&clients.producer)?;
+            let coordinator = Coordinator::new(&clients.producer, clients.watch.0.tokens())?;
             tried(&doing, &needs, &clients.watch.0, || {
                 resume(&coordinator, clients, topic, (open, name, number), forgotten)
             })?;

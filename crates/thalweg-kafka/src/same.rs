@@ -4,6 +4,7 @@
 use crate::client::Client;
 use crate::protocol::{TopicId, Topics};
 use crate::threads::start;
+use crate::tokens::Tokens;
 use rdkafka::config::ClientConfig;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +27,8 @@ pub(crate) struct SameTopics {
 
 impl SameTopics {
     /// `None` if the settings are such that only librdkafka can connect.
-    pub(crate) fn new(config: &ClientConfig) -> Option<Self> {
-        match Topics::new(config) {
+    pub(crate) fn new(config: &ClientConfig, tokens: Option<&Arc<Tokens>>) -> Option<Self> {
+        match Topics::new(config, tokens) {
             Ok(topics) => Some(Self {
                 asks: Mutex::new(topics),
                 known: Mutex::default(),

@@ -5,8 +5,9 @@ use crate::connections::Watch;
 use crate::kept::Kept;
 use crate::open::{Factory, Forgotten, OpenTransactions, TaskProducers};
 use crate::outgoing::{Limits, Outgoing};
-use crate::protocol::Coordinator;
+use crate::protocol::{Coordinator, Topics};
 use crate::rights::Needs;
+use crate::tokens::{Token, Tokens};
 use crate::transactions::{Clients, Epoch, Transactions};
 use crate::writer::{Deliveries, Most, Room, Writer};
 use futures_executor::block_on;
@@ -14,6 +15,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifie
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::{Producer as _, ThreadedProducer};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -160,7 +162,7 @@ where
     /// Each task has three clients of librdkafka (up to eight while checkpoints fail), each with threads and connections of its own, and
     /// up to 64 MB on their way beside the job's memory. [`max_epoch_bytes`](Self::max_epoch_bytes) has no effect. Brokers must be
     /// of version 3.0 or later. Transactions of producers that are gone are committed by requests that librdkafka does not have, on
-    /// connections that know TLS with certificates in PEM, and SASL by PLAIN and SCRAM.
+    /// connections that know TLS with certificates in PEM, and SASL by PLAIN, SCRAM and OAUTHBEARER.
     ///
     /// A job may change between the two ways from run to run. What a run has left open that no checkpoint has is aborted when a run
     /// with open transactions begins; when the next one keeps its records, or goes on from a copy of the checkpoints, it stays open
@@ -225,6 +227,37 @@ where
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.set(name.into(), value.into());
+        self
+    }
+
+    /// Logs in with tokens, by the mechanism OAUTHBEARER of SASL: a closure gives them. It is called, and fails, as that of
+    /// [`KafkaSource::tokens`](crate::KafkaSource::tokens) does. While it gives none, a sink of a job that runs tries again for five minutes,
+    /// as where no broker answers.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg_kafka::{KafkaSink, Outgoing, Token};
+    ///
+    /// fn token() -> std::io::Result<Token> {
+    ///     let value = std::fs::read_to_string("/run/secrets/kafka-token")?;
+    ///     Ok(Token::expiring_in(value.trim(), Duration::from_secs(300)))
+    /// }
+    ///
+    /// let encode = |n: u64, out: &mut Outgoing| {
+    ///     out.payload(n.to_string());
+    ///     Ok(())
+    /// };
+    /// let sink: KafkaSink<u64, _> = KafkaSink::exactly_once("kafka.example:9093", "squares", encode);
+    /// let sink = sink.option("security.protocol", "sasl_ssl").tokens(token);
+    /// assert!(format!("{sink:?}").contains("kafka.example"));
+    /// ```
+    #[must_use]
+    pub fn tokens<E>(mut self, give: impl FnMut() -> Result<Token, E> + Send + 'static) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.options.use_tokens();
+        self.watch = Watch::with(Tokens::new(&self.brokers, give));
         self
     }
 
@@ -310,17 +343,28 @@ where
                 self.topic
             );
         });
-        let setting = |name: &str| {
-            settings.as_ref().ok().and_then(|settings| settings.get(name)?.value.clone())
-        };
+        let setting = |name: &str| settings.as_ref().ok().and_then(|settings| settings.get(name));
         let most = setting("max.message.bytes").and_then(|text| text.parse().ok());
         let bytes = asked.min(most.unwrap_or(usize::MAX));
         let needs_key = setting("cleanup.policy").is_some_and(|policy| policy.contains("compact"));
         Ok(Limits { bytes, partitions, needs_key })
     }
 
-    /// The topic's settings.
-    fn settings(&self) -> KafkaResult<ConfigResource> {
+    /// The topic's settings, as far as they matter.
+    fn settings(&self) -> std::result::Result<BTreeMap<String, String>, String> {
+        if self.watch.0.tokens().is_none() {
+            let found = self.resource().map_err(|error| error.to_string())?;
+            let entries = found.entries.into_iter();
+            return Ok(entries.filter_map(|entry| Some((entry.name, entry.value?))).collect());
+        }
+        // Clients of the crate rdkafka for administration take no tokens.
+        let topics = self.config().and_then(|config| Topics::new(&config, self.watch.0.tokens()));
+        let mut topics = topics.map_err(|error| error.to_string())?;
+        topics.settings(&self.topic, &["max.message.bytes", "cleanup.policy"])
+    }
+
+    /// The same from librdkafka.
+    fn resource(&self) -> KafkaResult<ConfigResource> {
         let config =
             self.config().map_err(|error| KafkaError::ClientCreation(error.to_string()))?;
         let admin: AdminClient<Watch> = self.watch.client(&config)?;
@@ -383,8 +427,9 @@ where
                     return Err(Error::new(ErrorKind::Config, what));
                 }
                 let clients = self.open_clients()?;
+                let coordinator = Coordinator::new(&clients.producer, clients.watch.0.tokens())?;
                 let factory = Factory {
-                    coordinator: Arc::new(Coordinator::new(&clients.producer)?),
+                    coordinator: Arc::new(coordinator),
                     base: self.transactions.base(&clients, &self.topic, cx),
                     clients: Arc::new(clients),
                     producers: Arc::clone(&self.producers),

@@ -10,6 +10,7 @@ use crate::reader::Reader;
 use crate::rights::Needs;
 use crate::same::SameTopics;
 use crate::threads::start;
+use crate::tokens::{Token, Tokens};
 use crate::topics::Topics;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{CommitMode, Consumer as _};
@@ -268,6 +269,42 @@ impl KafkaSource {
         self
     }
 
+    /// Logs in with tokens, by the mechanism OAUTHBEARER of SASL: a closure gives them, for example by a request to a token server. Other
+    /// settings than `security.protocol` are not needed for it; the feature `tls` is.
+    ///
+    /// The closure is called on a thread of its own when the source first connects on a host, and again whenever seven tenths of the
+    /// token's lifetime are over; all connections share a token, and log in again before the time that brokers give them is over.
+    /// It may block: the first connection waits for it for 30 seconds, and later ones have the token before.
+    ///
+    /// # Errors
+    ///
+    /// An error of the closure is logged, and the closure called again after a second, later ten. A job that cannot connect meanwhile ends after
+    /// 15 seconds with an error of the kind [`Io`](ErrorKind::Io) that has it; one that runs waits, as where no broker answers. A panic ends the
+    /// job with an error of the kind [`Panic`](ErrorKind::Panic), and a token that brokers refuse with one of the kind
+    /// [`Config`](ErrorKind::Config).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg_kafka::{KafkaSource, Token};
+    ///
+    /// fn token() -> std::io::Result<Token> {
+    ///     let value = std::fs::read_to_string("/run/secrets/kafka-token")?;
+    ///     Ok(Token::expiring_in(value.trim(), Duration::from_secs(300)))
+    /// }
+    ///
+    /// let orders = KafkaSource::new("kafka.example:9093", "orders").option("security.protocol", "sasl_ssl").tokens(token);
+    /// assert!(format!("{orders:?}").contains("kafka.example"));
+    /// ```
+    #[must_use]
+    pub fn tokens<E>(mut self, give: impl FnMut() -> Result<Token, E> + Send + 'static) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.options.use_tokens();
+        self.watch = Watch::with(Tokens::new(&self.brokers, give));
+        self
+    }
+
     /// The settings of a client.
     fn config(&self, ahead: Option<&Ahead>) -> Result<ClientConfig> {
         let sizes = ahead.map(|ahead| ahead.settings(&self.options)).unwrap_or_default();
@@ -288,8 +325,9 @@ impl KafkaSource {
 
     /// What knows whether topics are still the same, if that is to be known.
     fn same(&self) -> Result<Option<&Arc<SameTopics>>> {
-        let config = self.config(None)?;
-        let make = || if self.recreated { None } else { SameTopics::new(&config).map(Arc::new) };
+        let (config, tokens) = (self.config(None)?, self.watch.0.tokens());
+        let make =
+            || if self.recreated { None } else { SameTopics::new(&config, tokens).map(Arc::new) };
         Ok(self.same.get_or_init(make).as_ref())
     }
 
@@ -342,7 +380,7 @@ impl KafkaSource {
         if self.by_librdkafka {
             return Ok(None);
         }
-        match Plan::new(&self.config(None)?, &self.options) {
+        match Plan::new(&self.config(None)?, &self.options, self.watch.0.tokens()) {
             Ok(plan) => Ok(Some(plan)),
             Err(error) => {
                 let reader = self.watch.0.operator();

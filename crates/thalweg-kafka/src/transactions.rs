@@ -16,7 +16,7 @@ use rdkafka::client::{Client, ClientContext};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, Producer as _};
+use rdkafka::producer::{Producer as _, ThreadedProducer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -387,9 +387,9 @@ impl Mark {
     }
 }
 
-/// What writes the transactions of a name.
+/// What writes the transactions of a name. Between two of them, its thread hears that a new token is needed.
 struct Transactor {
-    producer: BaseProducer<Watch>,
+    producer: ThreadedProducer<Watch>,
     /// Of the group that has their marks.
     group: ConsumerGroupMetadata,
     /// The last transaction that there is.
@@ -399,7 +399,7 @@ struct Transactor {
 impl Transactor {
     /// Fences all others of this name, and ends their transaction.
     fn new(clients: &Clients, topic: &str, name: &str) -> KafkaResult<Self> {
-        let producer: BaseProducer<Watch> =
+        let producer: ThreadedProducer<Watch> =
             clients.watch.client(clients.producer.clone().set("transactional.id", name))?;
         let begin = |patience| producer.init_transactions(patience);
         answered(&needs(topic, name, name), &clients.watch.0, begin, || hear(&producer))?;
@@ -437,6 +437,10 @@ pub(crate) fn answered<T>(
     hear: impl Fn(),
 ) -> KafkaResult<T> {
     let began = Instant::now();
+    if connections.tokens().is_some() {
+        // A client that was just made waits for a token.
+        hear();
+    }
     loop {
         let cause = match ask(SLICE) {
             Err(cause) if is_without_answer(&cause) => cause,
@@ -451,7 +455,7 @@ pub(crate) fn answered<T>(
 }
 
 /// Takes what a producer has to say of its connections.
-fn hear(producer: &BaseProducer<Watch>) {
+fn hear(producer: &ThreadedProducer<Watch>) {
     producer.poll(Duration::from_millis(100));
 }
 
@@ -466,7 +470,7 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn of(producer: &'a BaseProducer<Watch>, topic: &'a str) -> Self {
+    fn of(producer: &'a ThreadedProducer<Watch>, topic: &'a str) -> Self {
         let (connections, now) = (&producer.client().context().0, Instant::now());
         let left = producer.in_flight_count();
         Self { connections, topic, left, since: now, asked: now }
@@ -474,7 +478,11 @@ impl<'a> Progress<'a> {
 
     /// Hands over what was waited for in vain, if nothing was delivered for long, brokers refuse what they had accepted, or the
     /// topic is not there.
-    fn check(&mut self, producer: &'a BaseProducer<Watch>, cause: KafkaError) -> KafkaResult<()> {
+    fn check(
+        &mut self,
+        producer: &'a ThreadedProducer<Watch>,
+        cause: KafkaError,
+    ) -> KafkaResult<()> {
         let left = producer.in_flight_count();
         if left != self.left {
             *self = Self::of(producer, self.topic);
@@ -492,7 +500,7 @@ impl<'a> Progress<'a> {
 
 /// Sends a record, and waits for room.
 fn send<'a>(
-    producer: &'a BaseProducer<Watch>,
+    producer: &'a ThreadedProducer<Watch>,
     record: &Outgoing,
     topic: &str,
     progress: &mut Progress<'a>,

@@ -9,12 +9,13 @@ use crate::outgoing::{Limits, Outgoing, named};
 use crate::rights::{Needs, code_of};
 use crate::transactions::Epoch;
 use rdkafka::Message as _;
-use rdkafka::client::ClientContext;
+use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
 };
+use std::error::Error as StdError;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,6 +71,15 @@ pub(crate) struct Deliveries {
 }
 
 impl ClientContext for Deliveries {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> std::result::Result<OAuthToken, Box<dyn StdError>> {
+        self.connections.token()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, subject: &str, line: &str) {
         self.connections.logged(level, subject, line);
         if subject == "TXNERR" {

@@ -19,6 +19,7 @@ use crate::partition::Partition;
 use crate::protocol::answer::{Answered, Limits, Wanted};
 use crate::protocol::{Cluster, Connection, Fault, FoundTopic, Leader, Settings, TopicId};
 use crate::threads::start;
+use crate::tokens::{PANICKED, Tokens};
 use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
@@ -84,7 +85,11 @@ impl Plan {
     /// # Errors
     ///
     /// If one of them is known to librdkafka alone.
-    pub(crate) fn new(config: &rdkafka::ClientConfig, options: &Options) -> Result<Self> {
+    pub(crate) fn new(
+        config: &rdkafka::ClientConfig,
+        options: &Options,
+        tokens: Option<&Arc<Tokens>>,
+    ) -> Result<Self> {
         let is_of_connections = |name: &str| {
             name.starts_with("sasl.") || name.starts_with("ssl.") || name == "security.protocol"
         };
@@ -105,7 +110,7 @@ impl Plan {
             most: number("fetch.max.bytes").unwrap_or(MOST),
             are_committed: !isolation.eq_ignore_ascii_case("read_uncommitted"),
         };
-        Ok(Self { settings: Settings::new(config)?, limits })
+        Ok(Self { settings: Settings::new(config, tokens)?, limits })
     }
 }
 
@@ -363,7 +368,11 @@ impl Shared {
         match fault {
             Fault::Final(_) | Fault::Denied => {
                 let what = format!("cannot go on with Kafka: {}", fault.what());
-                self.client.fail(Box::new(move || Error::new(ErrorKind::Config, what.clone())));
+                let kind = match what.contains(PANICKED) {
+                    true => ErrorKind::Panic,
+                    false => ErrorKind::Config,
+                };
+                self.client.fail(Box::new(move || Error::new(kind, what.clone())));
             }
             _ => {
                 // Once until it has answered again.

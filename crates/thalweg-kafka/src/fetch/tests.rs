@@ -161,7 +161,7 @@ fn trouble_comes_behind_the_records_before_it() {
 fn plan(set: &[(&str, &str)]) -> thalweg::Result<Plan> {
     let mut options = Options::default();
     set.iter().for_each(|(name, value)| options.set((*name).to_owned(), (*value).to_owned()));
-    Plan::new(&options.over("localhost:9092", &[], &[]).unwrap(), &options)
+    Plan::new(&options.over("localhost:9092", &[], &[]).unwrap(), &options, None)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::settings::Settings;
 use super::topics::TopicId;
-use super::wire::{self, Leader, Metadata};
+use super::wire::{self, Answer, Api, Leader, Torn};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ impl Cluster {
         &mut self,
         names: impl ExactSizeIterator<Item = &'a str>,
     ) -> Result<Vec<FoundTopic>, Fault> {
-        let metadata = self.metadata(&wire::metadata(names))?;
+        let body = wire::metadata(names);
+        let metadata = self.ask(wire::METADATA, &body, |answer| answer.metadata())?;
         // A broker that has just started may know none.
         if !metadata.brokers.is_empty() {
             let of = |(node, host, port)| (node, (host, port));
@@ -68,10 +69,16 @@ impl Cluster {
         Ok(metadata.topics.into_iter().map(found).collect())
     }
 
-    fn metadata(&mut self, body: &[u8]) -> Result<Metadata, Fault> {
+    /// The answer of any broker to a request.
+    pub(super) fn ask<T>(
+        &mut self,
+        api: Api,
+        body: &[u8],
+        decode: impl Fn(Answer<'_>) -> Result<T, Torn>,
+    ) -> Result<T, Fault> {
         // One that was open may have been closed since.
         if let Some(mut connection) = self.connection.take()
-            && let Ok(found) = ask(&mut connection, body)
+            && let Ok(found) = connection.ask(api, body, &decode)
         {
             self.connection = Some(connection);
             return Ok(found);
@@ -83,7 +90,7 @@ impl Cluster {
         let first = self.first.checked_rem(all.len()).unwrap_or(0);
         for (host, port) in all[first..].iter().chain(&all[..first]) {
             let opened = Connection::new(&self.settings, host, *port);
-            match opened.and_then(|mut opened| Ok((ask(&mut opened, body)?, opened))) {
+            match opened.and_then(|mut opened| Ok((opened.ask(api, body, &decode)?, opened))) {
                 Ok((found, opened)) => {
                     self.connection = Some(opened);
                     return Ok(found);
@@ -93,10 +100,6 @@ impl Cluster {
         }
         Err(failed)
     }
-}
-
-fn ask(connection: &mut Connection, body: &[u8]) -> Result<Metadata, Fault> {
-    connection.ask(wire::METADATA, body, |answer| answer.metadata())
 }
 
 /// Without user and password.

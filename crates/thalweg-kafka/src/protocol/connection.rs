@@ -2,6 +2,7 @@
 
 use super::answer::{Answered, Coming, Limits, Wanted, Whole, api, request};
 use super::fault::Fault;
+use super::login::Login;
 use super::settings::Settings;
 use super::wire::{self, Answer, Api, Torn, Versions};
 use super::{PATIENCE, login};
@@ -9,6 +10,7 @@ use crate::connections::{advice, is_final};
 use rdkafka::error::RDKafkaErrorCode as Code;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A connection on which a broker answers.
@@ -22,6 +24,9 @@ pub(crate) struct Connection {
     number: i32,
     /// What the broker takes, once that is known.
     versions: Vec<Versions>,
+    login: Option<Arc<Login>>,
+    /// When to log in again, before the time of the login is over.
+    login_at: Option<Instant>,
 }
 
 /// A socket whose reads and writes all end at a time, however slowly bytes come, or when none has come for a while.
@@ -99,22 +104,45 @@ impl Connection {
         let stream: Box<dyn Stream> = match &settings.tls {
             Some(tls) => {
                 let opened = tls.connect(host, socket);
-                Box::new(opened.map_err(|reason| failed(&name, None, reason))?)
+                Box::new(opened.map_err(|reason| failed(&name, None, reason, false))?)
             }
             None => Box::new(socket),
         };
         #[cfg(not(feature = "tls"))]
         let stream = Box::new(socket);
         let client = settings.client.clone();
-        let mut connection = Self { stream, name, client, number: 0, versions: Vec::new() };
+        let mut connection = Self {
+            stream,
+            name,
+            client,
+            number: 0,
+            versions: Vec::new(),
+            login: settings.login.clone(),
+            login_at: None,
+        };
         let (code, versions) =
             connection.ask(wire::API_VERSIONS, &[], |answer| answer.api_versions())?;
         Fault::check(code)?;
         connection.versions = versions;
-        if let Some(login) = &settings.login {
-            login::log_in(&mut connection, login)?;
-        }
+        connection.log_in()?;
         Ok(connection)
+    }
+
+    fn log_in(&mut self) -> Result<(), Fault> {
+        let Some(login) = self.login.clone() else { return Ok(()) };
+        // Not again for its own requests.
+        self.login_at = None;
+        let again = login::log_in(self, &login)?;
+        self.login_at = again.map(|again| Instant::now() + again);
+        Ok(())
+    }
+
+    /// Logs in again if the time of the login is about to be over.
+    fn renew_login(&mut self) -> Result<(), Fault> {
+        match self.login_at.is_some_and(|at| at <= Instant::now()) {
+            true => self.log_in(),
+            false => Ok(()),
+        }
     }
 
     /// Sends a request, and decodes its answer.
@@ -125,6 +153,7 @@ impl Connection {
         decode: impl FnOnce(Answer<'_>) -> Result<T, Torn>,
     ) -> Result<T, Fault> {
         self.look_for(api)?;
+        self.renew_login()?;
         self.number = self.number.wrapping_add(1);
         let frame = wire::request(api, self.number, &self.client, body);
         let answer = self.exchange(&frame).map_err(|error| self.fault(&error))?;
@@ -142,6 +171,7 @@ impl Connection {
     ) -> Result<Duration, Fault> {
         let api = api(self.takes(wire::FETCH_BY_ID), wanted);
         self.look_for(api)?;
+        self.renew_login()?;
         self.number = self.number.wrapping_add(1);
         let frame = wire::request(api, self.number, &self.client, &request(api, limits, wanted));
         let answered = self.coming(&frame, limits.wait).and_then(|length| {
@@ -224,7 +254,8 @@ impl Connection {
 
     /// The fault of a broker that does not accept a login.
     pub(super) fn refused(&self, reason: String) -> Fault {
-        failed(&self.name, Some(Code::SaslAuthenticationFailed), reason)
+        let by_token = self.login.as_ref().is_some_and(|login| login.is_by_token());
+        failed(&self.name, Some(Code::SaslAuthenticationFailed), reason, by_token)
     }
 }
 
@@ -234,12 +265,12 @@ fn lost(name: &str, error: &io::Error) -> Fault {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "no answer in time".to_owned(),
         _ => error.to_string(),
     };
-    failed(name, None, reason)
+    failed(name, None, reason, false)
 }
 
 /// The fault of a connection, which is final if one side refuses the other.
-fn failed(name: &str, code: Option<Code>, reason: String) -> Fault {
+fn failed(name: &str, code: Option<Code>, reason: String, by_token: bool) -> Fault {
     let failed = (code.or(Some(Code::SSL)), reason);
-    let what = format!("{name}: {}{}", failed.1, advice(&failed));
+    let what = format!("{name}: {}{}", failed.1, advice(&failed, by_token));
     if is_final(&failed) { Fault::Final(what) } else { Fault::Later(what) }
 }

@@ -4,8 +4,10 @@ use super::connection::Connection;
 use super::fault::{Fault, Refusal};
 use super::settings::Settings;
 use super::wire;
+use crate::tokens::Tokens;
 use rdkafka::config::ClientConfig;
 use std::fmt;
+use std::sync::Arc;
 use thalweg::Data;
 
 /// Commits transactions of producers that are gone.
@@ -31,14 +33,17 @@ pub(crate) struct Described {
 }
 
 impl Coordinator {
-    /// With the settings of a client of librdkafka. Certificates are read here.
+    /// With the settings of a client of librdkafka, and what gives it tokens. Certificates are read here.
     ///
     /// # Errors
     ///
     /// If one of them is a way to connect that this client does not have, or a certificate cannot be read: of kind
     /// [`Config`](thalweg::ErrorKind::Config).
-    pub(crate) fn new(config: &ClientConfig) -> thalweg::Result<Self> {
-        Settings::new(config).map(|settings| Self { settings })
+    pub(crate) fn new(
+        config: &ClientConfig,
+        tokens: Option<&Arc<Tokens>>,
+    ) -> thalweg::Result<Self> {
+        Settings::new(config, tokens).map(|settings| Self { settings })
     }
 
     /// What the coordinator knows of a transactional id, if it knows it. Brokers keep an id for a week after its last use, by

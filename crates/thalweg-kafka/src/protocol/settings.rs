@@ -1,9 +1,11 @@
 //! How to connect, by the names of librdkafka's settings.
 
-use super::login::{Login, Mechanism};
+use super::login::{Login, Mechanism, Proof};
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+use crate::tokens::Tokens;
 use rdkafka::config::ClientConfig;
+use std::sync::Arc;
 use thalweg::{Error, ErrorKind, Result};
 
 /// Kafka's port, where a broker is named without one.
@@ -14,7 +16,7 @@ pub(crate) struct Settings {
     pub(super) brokers: Vec<(String, u16)>,
     /// What the client calls itself, which brokers have quotas for.
     pub(super) client: String,
-    pub(super) login: Option<Login>,
+    pub(super) login: Option<Arc<Login>>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Tls>,
 }
@@ -43,7 +45,8 @@ const TLS: [&str; 8] = [
 ];
 
 impl Settings {
-    pub(crate) fn new(config: &ClientConfig) -> Result<Self> {
+    /// With the settings of a client of librdkafka, and what gives it tokens, if anything does.
+    pub(crate) fn new(config: &ClientConfig, tokens: Option<&Arc<Tokens>>) -> Result<Self> {
         let protocol = config.get("security.protocol").unwrap_or("plaintext").to_lowercase();
         let (has_login, has_tls) = match &*protocol {
             "plaintext" => (false, false),
@@ -71,7 +74,7 @@ impl Settings {
         Ok(Self {
             brokers: brokers(servers)?,
             client: client(config)?,
-            login: if has_login { Some(login(config)?) } else { None },
+            login: if has_login { Some(Arc::new(login(config, tokens)?)) } else { None },
             #[cfg(feature = "tls")]
             tls: if has_tls { Some(Tls::new(config)?) } else { None },
         })
@@ -106,10 +109,14 @@ fn brokers(servers: &str) -> Result<Vec<(String, u16)>> {
     names.map(of).collect()
 }
 
-fn login(config: &ClientConfig) -> Result<Login> {
+fn login(config: &ClientConfig, tokens: Option<&Arc<Tokens>>) -> Result<Login> {
     let name = config.get("sasl.mechanism").or_else(|| config.get("sasl.mechanisms"));
     // As librdkafka has it.
     let name = name.unwrap_or("GSSAPI");
+    if let ("OAUTHBEARER", Some(tokens)) = (name, tokens) {
+        let proof = Proof::Tokens(Arc::clone(tokens));
+        return Ok(Login { mechanism: Mechanism::OauthBearer, proof });
+    }
     let Some(mechanism) = Mechanism::of(name) else {
         let what = match cfg!(feature = "tls") {
             false if name.starts_with("SCRAM-") => {
@@ -123,5 +130,6 @@ fn login(config: &ClientConfig) -> Result<Login> {
         let missing = || refused(format!("`{name}` is needed with this `sasl.mechanism`"));
         config.get(name).map(str::to_owned).ok_or_else(missing)
     };
-    Ok(Login { mechanism, user: get("sasl.username")?, password: get("sasl.password")? })
+    let (user, password) = (get("sasl.username")?, get("sasl.password")?);
+    Ok(Login { mechanism, proof: Proof::Password { user, password } })
 }

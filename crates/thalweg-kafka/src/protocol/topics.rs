@@ -1,8 +1,12 @@
 //! Asks for the ids of topics, by which one that was made anew is told from the one before.
 
 use super::cluster::Cluster;
+use super::fault::Fault;
 use super::settings::Settings;
+use super::wire;
+use crate::tokens::Tokens;
 use rdkafka::config::ClientConfig;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use thalweg::Data;
@@ -47,17 +51,20 @@ impl fmt::Debug for TopicId {
     }
 }
 
-/// Asks any broker for the ids of topics.
+/// Asks any broker for the ids and settings of topics.
 pub(crate) struct Topics(Cluster);
 
 impl Topics {
-    /// With the settings of a client of librdkafka.
+    /// With the settings of a client of librdkafka, and what gives it tokens.
     ///
     /// # Errors
     ///
     /// As those of [`Coordinator::new`](super::Coordinator::new).
-    pub(crate) fn new(config: &ClientConfig) -> thalweg::Result<Self> {
-        Settings::new(config).map(|settings| Self(Cluster::new(Arc::new(settings))))
+    pub(crate) fn new(
+        config: &ClientConfig,
+        tokens: Option<&Arc<Tokens>>,
+    ) -> thalweg::Result<Self> {
+        Settings::new(config, tokens).map(|settings| Self(Cluster::new(Arc::new(settings))))
     }
 
     /// The ids of those topics that are there and have one.
@@ -69,6 +76,27 @@ impl Topics {
         let topics = self.0.topics(names.iter().copied()).map_err(|fault| fault.what())?;
         let known = topics.into_iter().filter(|topic| topic.code == 0);
         Ok(known.filter_map(|topic| Some((topic.name, topic.id?))).collect())
+    }
+
+    /// Settings of a topic, of which the name and those of the settings have at most 32,767 bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer.
+    pub(crate) fn settings(
+        &mut self,
+        topic: &str,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, String>, String> {
+        let body = wire::describe_configs(topic, names);
+        let answer = |answer: wire::Answer<'_>| answer.describe_configs();
+        let answer = self.0.ask(wire::DESCRIBE_CONFIGS, &body, answer);
+        let (code, message, found) = answer.map_err(Fault::what)?;
+        match code {
+            0 => Ok(found.into_iter().collect()),
+            code if message.is_empty() => Err(format!("the broker answers with error {code}")),
+            _ => Err(message),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ const fn api(name: &'static str, key: i16, version: i16, is_flexible: bool) -> A
 
 pub(super) const API_VERSIONS: Api = api("ApiVersions", 18, 0, false);
 pub(super) const SASL_HANDSHAKE: Api = api("SaslHandshake", 17, 1, false);
-pub(super) const SASL_AUTHENTICATE: Api = api("SaslAuthenticate", 36, 0, false);
+pub(super) const SASL_AUTHENTICATE: Api = api("SaslAuthenticate", 36, 1, false);
 pub(super) const FIND_COORDINATOR: Api = api("FindCoordinator", 10, 2, false);
 /// From version 5 the epoch grows with each transaction, which clients of librdkafka do not know.
 pub(super) const END_TXN: Api = api("EndTxn", 26, 2, false);
@@ -31,6 +31,9 @@ pub(super) const METADATA: Api = api("Metadata", 3, 10, true);
 pub(super) const FETCH: Api = api("Fetch", 1, 12, true);
 /// Topics have ids, of brokers from 3.1.
 pub(super) const FETCH_BY_ID: Api = api("Fetch", 1, 13, true);
+
+/// Of what Kafka 4 still takes, the first one.
+pub(super) const DESCRIBE_CONFIGS: Api = api("DescribeConfigs", 32, 1, false);
 
 /// The longest answer that is read. One about a transaction has four bytes for each of its partitions.
 pub(super) const LONGEST: usize = 16 << 20;
@@ -104,6 +107,18 @@ pub(super) fn metadata<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Vec
     body
 }
 
+/// A request for settings of a topic, all of names of at most 32,767 bytes.
+pub(super) fn describe_configs(topic: &str, settings: &[&str]) -> Vec<u8> {
+    const OF_A_TOPIC: u8 = 2;
+    let one = 1i32.to_be_bytes();
+    let count = (settings.len() as i32).to_be_bytes();
+    let mut body = [&one[..], &[OF_A_TOPIC], &text(topic), &count].concat();
+    settings.iter().for_each(|name| body.extend(text(name)));
+    // Without synonyms.
+    body.push(0);
+    body
+}
+
 /// An answer that is not one of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Torn;
@@ -161,12 +176,17 @@ pub(crate) struct Leader {
     pub(crate) epoch: i32,
 }
 
+/// The code of an error, its message, and settings by their names; empty ones may have no value.
+pub(super) type Described = (i16, String, Vec<(String, String)>);
+
 /// What a broker says to a step of a login.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Authenticated {
     pub(super) code: i16,
     pub(super) message: String,
     pub(super) bytes: Vec<u8>,
+    /// How long the login holds, in milliseconds; 0 if without an end.
+    pub(super) lifetime: i64,
 }
 
 impl<'a> Answer<'a> {
@@ -206,7 +226,8 @@ impl<'a> Answer<'a> {
         let (code, message) = (self.i16()?, self.text()?);
         let length = self.count()?;
         let bytes = self.bytes(length)?.to_vec();
-        self.end(Authenticated { code, message, bytes })
+        let lifetime = self.i64()?;
+        self.end(Authenticated { code, message, bytes, lifetime })
     }
 
     pub(super) fn find_coordinator(mut self) -> Result<Found> {
@@ -215,6 +236,26 @@ impl<'a> Answer<'a> {
         let (_message, _node) = (self.text()?, self.i32()?);
         let found = Found { code, host: self.text()?, port: self.i32()? };
         self.end(found)
+    }
+
+    /// The settings of the only topic that was described.
+    pub(super) fn describe_configs(mut self) -> Result<Described> {
+        let _throttled = self.i32()?;
+        if self.count()? != 1 {
+            return Err(Torn);
+        }
+        let (code, message) = (self.i16()?, self.text()?);
+        let ([_kind], _topic) = (self.array()?, self.text()?);
+        let mut settings = Vec::new();
+        for _ in 0..self.count()? {
+            settings.push((self.text()?, self.text()?));
+            let [_is_read_only, _source, _is_sensitive] = self.array()?;
+            for _ in 0..self.count()? {
+                let _synonym = (self.text()?, self.text()?);
+                let [_source] = self.array()?;
+            }
+        }
+        self.end((code, message, settings))
     }
 
     /// The code of an error.

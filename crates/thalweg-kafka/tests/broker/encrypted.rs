@@ -24,13 +24,13 @@ pub const TESTS: &[Test] = &[
     ("connections_that_are_refused_are_said_with_what_to_do", refused),
 ];
 
-/// The ports of the listeners `TLS`, `MUTUAL` and `SASL`.
-static PORTS: OnceLock<[u16; 3]> = OnceLock::new();
+/// The ports of the listeners `TLS`, `MUTUAL`, `SASL`, `TOKENS` and `RENEWED`.
+static PORTS: OnceLock<[u16; 5]> = OnceLock::new();
 
 /// A broker with all listeners, whose certificate is for `localhost`.
 pub fn broker(jars: &Path) -> Broker {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let [tls, mutual, sasl] = *PORTS.get_or_init(|| [free_port(), free_port(), free_port()]);
+    let [tls, mutual, sasl, tokens, renewed] = *PORTS.get_or_init(|| [(); 5].map(|()| free_port()));
     let (authority, other) = (authority("an authority"), authority("another authority"));
     write(folder.path(), "ca.pem", &authority.pem());
     write(folder.path(), "other-ca.pem", &other.pem());
@@ -56,10 +56,17 @@ pub fn broker(jars: &Path) -> Broker {
          listener.name.sasl.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN\n\
          listener.name.sasl.scram-sha-256.sasl.jaas.config={modules}.scram.ScramLoginModule required;\n\
          listener.name.sasl.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;\n\
-         listener.name.sasl.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_job=\"secret-plain\";\n"
+         listener.name.sasl.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_job=\"secret-plain\";\n\
+         {}",
+        crate::tokens::properties()
     );
-    let listeners =
-        vec![("TLS", "SSL", tls), ("MUTUAL", "SSL", mutual), ("SASL", "SASL_SSL", sasl)];
+    let listeners = vec![
+        ("TLS", "SSL", tls),
+        ("MUTUAL", "SSL", mutual),
+        ("SASL", "SASL_SSL", sasl),
+        ("TOKENS", "SASL_SSL", tokens),
+        ("RENEWED", "SASL_PLAINTEXT", renewed),
+    ];
     let more = More { listeners, properties, users: users.to_vec() };
     Broker::start_with(jars, folder, &more)
 }
@@ -105,7 +112,7 @@ impl Connection {
 
     /// With the certificate of this name, if there is one.
     fn mutual(broker: &Broker, certificate: Option<&str>) -> Self {
-        let [_, port, _] = ports();
+        let [_, port, ..] = ports();
         let mut connection = Self::tls(broker);
         connection.brokers = format!("localhost:{port}");
         let Some(name) = certificate else { return connection };
@@ -115,7 +122,7 @@ impl Connection {
     }
 
     fn sasl(broker: &Broker, mechanism: &str, password: &str) -> Self {
-        let [_, _, port] = ports();
+        let [_, _, port, ..] = ports();
         Self::new(port)
             .option("security.protocol", "sasl_ssl")
             .file("ssl.ca.location", broker, "ca.pem")
@@ -142,13 +149,13 @@ impl Connection {
     }
 }
 
-type Encode = fn(String, &mut Outgoing) -> thalweg::Result<()>;
+pub type Encode = fn(String, &mut Outgoing) -> thalweg::Result<()>;
 
-fn ports() -> [u16; 3] {
+pub fn ports() -> [u16; 5] {
     *PORTS.get().expect("the broker was started")
 }
 
-fn environment(checkpoints: Option<&Path>) -> Environment {
+pub fn environment(checkpoints: Option<&Path>) -> Environment {
     let mut config = Config::default();
     config.cores = NonZeroUsize::new(2).unwrap();
     config.checkpoints = checkpoints.map(CheckpointConfig::new);

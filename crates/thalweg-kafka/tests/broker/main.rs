@@ -21,6 +21,8 @@ mod reading;
 mod registry;
 mod rights;
 mod superseded;
+#[cfg(feature = "tls")]
+mod tokens;
 mod waiting;
 mod writing;
 
@@ -55,6 +57,8 @@ fn main() -> ExitCode {
         letters::TESTS,
         #[cfg(feature = "tls")]
         encrypted::TESTS,
+        #[cfg(feature = "tls")]
+        tokens::TESTS,
         kills::TESTS,
         killed::TESTS,
         superseded::TESTS,

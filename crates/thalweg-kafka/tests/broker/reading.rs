@@ -412,7 +412,7 @@ fn not_there(broker: &mut Broker) {
     }
     let error = read(source().option("sasl.mechanism", "OAUTHBEARER")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.message().contains("tokens"), "{error}");
+    assert!(error.message().contains("needs tokens: a closure gives"), "{error}");
     let error = read(source().look_again_after(Duration::ZERO)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.message().contains("look_again_after"), "{error}");

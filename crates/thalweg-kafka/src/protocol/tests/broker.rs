@@ -12,11 +12,11 @@ use thalweg::ErrorKind;
 const PRODUCER: ProducerId = ProducerId { id: 1000, epoch: 7 };
 
 /// What brokers take: keys with the first and the last version.
-const VERSIONS: [(i16, i16, i16); 7] =
+pub(super) const VERSIONS: [(i16, i16, i16); 7] =
     [(10, 0, 6), (17, 0, 1), (18, 0, 4), (22, 0, 5), (26, 0, 5), (36, 0, 2), (65, 0, 0)];
 
 /// Starts a broker that answers to a request's key and body with a body, or closes the connection.
-fn broker(answers: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> u16 {
+pub(super) fn broker(answers: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 'static) -> u16 {
     frames(move |key, number, body| {
         let tags: &[u8] = if matches!(key, 3 | 65) { &[0] } else { &[] };
         let body = [number, tags, &answers(key, body)?].concat();
@@ -49,7 +49,7 @@ fn request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(request)
 }
 
-fn versions(all: &[(i16, i16, i16)]) -> Vec<u8> {
+pub(super) fn versions(all: &[(i16, i16, i16)]) -> Vec<u8> {
     let mut body = [&[0, 0][..], &(all.len() as i32).to_be_bytes()].concat();
     for (key, first, last) in all {
         body.extend([key.to_be_bytes(), first.to_be_bytes(), last.to_be_bytes()].concat());
@@ -77,7 +77,7 @@ fn described(code: i16, state: &str) -> Vec<u8> {
 
 fn coordinator(servers: &str) -> Coordinator {
     let mut config = ClientConfig::new();
-    Coordinator::new(config.set("bootstrap.servers", servers)).unwrap()
+    Coordinator::new(config.set("bootstrap.servers", servers), None).unwrap()
 }
 
 /// With two brokers, of which the other is the coordinator.
@@ -286,7 +286,7 @@ fn passwords_are_said_or_refused() {
             }
             36 => {
                 assert_eq!(body, b"\0\0\0\x09\0user\0pas");
-                Some([&code.to_be_bytes()[..], b"\0\x02no\0\0\0\0"].concat())
+                Some([&code.to_be_bytes()[..], b"\0\x02no\0\0\0\0", &[0; 8]].concat())
             }
             _ => None,
         });
@@ -294,7 +294,7 @@ fn passwords_are_said_or_refused() {
         config.set("bootstrap.servers", format!("127.0.0.1:{port}"));
         config.set("security.protocol", "sasl_plaintext").set("sasl.mechanism", "PLAIN");
         config.set("sasl.username", "user").set("sasl.password", "pas");
-        Coordinator::new(&config).unwrap().commit("name", PRODUCER).unwrap_err()
+        Coordinator::new(&config, None).unwrap().commit("name", PRODUCER).unwrap_err()
     };
     let known = || b"\0\0\0\0\0\x01\0\x05PLAIN".to_vec();
     // Accepted: then the broker closes.
@@ -319,7 +319,7 @@ fn names_have_a_longest_length() {
 
 fn topics(port: u16) -> Topics {
     let mut config = ClientConfig::new();
-    Topics::new(config.set("bootstrap.servers", format!("127.0.0.1:{port}"))).unwrap()
+    Topics::new(config.set("bootstrap.servers", format!("127.0.0.1:{port}")), None).unwrap()
 }
 
 #[test]

@@ -7,4 +7,5 @@ mod broker;
 #[cfg(feature = "tls")]
 mod scram;
 mod settings;
+mod tokens;
 mod wire;

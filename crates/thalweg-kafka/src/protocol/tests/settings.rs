@@ -8,7 +8,7 @@ fn made(settings: &[(&str, &str)]) -> thalweg::Result<Coordinator> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", "localhost:9092");
     settings.iter().for_each(|(name, value)| _ = config.set(*name, *value));
-    Coordinator::new(&config)
+    Coordinator::new(&config, None)
 }
 
 fn refused(settings: &[(&str, &str)], says: &str) {

@@ -1,10 +1,10 @@
 //! Frames, written by hand from the schemas of Kafka's protocol.
 
 use crate::protocol::wire::{
-    API_VERSIONS, Answer, Api, Authenticated, DESCRIBE_TRANSACTIONS, END_TXN, FIND_COORDINATOR,
-    Found, INIT_PRODUCER_ID, Leader, METADATA, Metadata, SASL_AUTHENTICATE, SASL_HANDSHAKE, Topic,
-    Torn, Transaction, commit, describe_transactions, find_coordinator, init_producer_id, metadata,
-    request, sasl_authenticate, sasl_handshake,
+    API_VERSIONS, Answer, Api, Authenticated, DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN,
+    FIND_COORDINATOR, Found, INIT_PRODUCER_ID, Leader, METADATA, Metadata, SASL_AUTHENTICATE,
+    SASL_HANDSHAKE, Topic, Torn, Transaction, commit, describe_configs, describe_transactions,
+    find_coordinator, init_producer_id, metadata, request, sasl_authenticate, sasl_handshake,
 };
 use std::fmt::Debug;
 
@@ -19,7 +19,9 @@ fn requests_are_those_of_the_schemas() {
     };
     check(API_VERSIONS, vec![], [0, 18, 0, 0], b"");
     check(SASL_HANDSHAKE, sasl_handshake("PLAIN"), [0, 17, 0, 1], b"\0\x05PLAIN");
-    check(SASL_AUTHENTICATE, sasl_authenticate(b"abc"), [0, 36, 0, 0], b"\0\0\0\x03abc");
+    let body = b"\0\0\0\x01\x02\0\x01t\0\0\0\x02\0\x01a\0\x02bc\0";
+    check(DESCRIBE_CONFIGS, describe_configs("t", &["a", "bc"]), [0, 32, 0, 1], body);
+    check(SASL_AUTHENTICATE, sasl_authenticate(b"abc"), [0, 36, 0, 1], b"\0\0\0\x03abc");
     check(FIND_COORDINATOR, find_coordinator("ab"), [0, 10, 0, 2], b"\0\x02ab\x01");
     let end = b"\0\x02ab\0\0\0\0\0\0\x03\xe8\x01\x02\x01";
     check(END_TXN, commit("ab", 1000, 258), [0, 26, 0, 2], end);
@@ -77,13 +79,27 @@ fn answers_are_those_of_the_schemas() {
     let expected = (33, vec!["PLAIN".to_owned(), "GSSAPI".to_owned()]);
     check(SASL_HANDSHAKE, mechanisms, &expected, |answer| answer.sasl_handshake());
 
-    let expected = Authenticated { code: 58, message: "no".to_owned(), bytes: b"abc".to_vec() };
-    let bytes = b"\0\x3a\0\x02no\0\0\0\x03abc";
+    let authenticated = |code, message: &str, lifetime| Authenticated {
+        code,
+        message: message.to_owned(),
+        bytes: b"abc".to_vec(),
+        lifetime,
+    };
+    let expected = authenticated(58, "no", 0);
+    let bytes = b"\0\x3a\0\x02no\0\0\0\x03abc\0\0\0\0\0\0\0\0";
     check(SASL_AUTHENTICATE, bytes, &expected, |answer| answer.sasl_authenticate());
-    let expected = Authenticated { code: 0, message: String::new(), bytes: b"abc".to_vec() };
-    check(SASL_AUTHENTICATE, b"\0\0\xff\xff\0\0\0\x03abc", &expected, |answer| {
-        answer.sasl_authenticate()
-    });
+    let expected = authenticated(0, "", 60_000);
+    let bytes = b"\0\0\xff\xff\0\0\0\x03abc\0\0\0\0\0\0\xea\x60";
+    check(SASL_AUTHENTICATE, bytes, &expected, |answer| answer.sasl_authenticate());
+
+    // Of a topic: one setting with a synonym, one without a value.
+    let described = b"\0\0\0\0\0\0\0\x01\0\0\xff\xff\x02\0\x01t\0\0\0\x02\
+        \0\x01a\0\x02xy\0\x05\0\0\0\0\x01\0\x01b\0\x01z\x04\
+        \0\x01c\xff\xff\0\x05\x01\0\0\0\0";
+    let settings =
+        [("a", "xy"), ("c", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let expected = (0, String::new(), settings.to_vec());
+    check(DESCRIBE_CONFIGS, described, &expected, |answer| answer.describe_configs());
 
     let expected = Found { code: 0, host: "kafka".to_owned(), port: 9092 };
     let found = b"\0\0\0\0\0\0\0\x04NONE\0\0\0\x01\0\x05kafka\0\0\x23\x84";
@@ -148,7 +164,7 @@ fn lengths_are_not_believed() {
     assert_eq!(opened(API_VERSIONS, negative).api_versions(), Err(Torn));
     let bytes = b"\0\0\0\0\0\0\xff\xff\x7f\xff\xff\xff";
     assert_eq!(opened(SASL_AUTHENTICATE, bytes).sasl_authenticate(), Err(Torn));
-    let text = b"\0\0\0\0\0\0\xff\xfe\0\0\0\0";
+    let text = b"\0\0\0\0\0\0\xff\xfe\0\0\0\0\0\0\0\0\0\0\0\0";
     assert_eq!(opened(SASL_AUTHENTICATE, text).sasl_authenticate(), Err(Torn));
     // Compact ones: of a transaction's name, of its topics, of a number that is too long, and none.
     let name = b"\0\0\0\0\0\0\0\0\0\x02\0\0\xff\xff\xff\xff\x0f";
