@@ -592,6 +592,9 @@ mod tests {
             let scram =
                 [("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "SCRAM-SHA-256")];
             refused(&scram, "tls");
+            let tokens =
+                [("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "OAUTHBEARER")];
+            refused(&tokens, "tls");
         }
     }
 }

@@ -369,15 +369,16 @@ mod tests {
         let begun = Instant::now();
         let mut last = 0;
         while last < 3 {
+            let now = SystemTime::now();
             let token = tokens.get().unwrap();
-            assert!(token.left() > Duration::from_millis(50), "{token:?}");
+            assert!(token.expires > now, "{token:?}");
             let number = token.value.parse().unwrap();
-            assert!(number == last || number == last + 1);
+            assert!(number >= last);
             last = number;
             assert!(begun.elapsed() < Duration::from_secs(20));
             thread::sleep(Duration::from_millis(5));
         }
-        assert!(begun.elapsed() > Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
         drop(tokens);
         thread::sleep(Duration::from_millis(900));
         let then = calls.load(Ordering::SeqCst);

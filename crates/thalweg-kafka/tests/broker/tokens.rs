@@ -327,7 +327,7 @@ fn renewed(broker: &mut Broker) {
     }
     let mut count = 0;
     // The last pause is longer than a token lasts.
-    for (turn, pause) in [1, 1, 1, 1, 1, 1, 1, 1, 25].into_iter().enumerate() {
+    for (turn, pause) in [1, 1, 1, 1, 1, 1, 1, 1, 16].into_iter().enumerate() {
         for (from, ..) in &jobs {
             append(broker, from, count..count + 500);
         }
