@@ -9,6 +9,8 @@ mod at_once;
 mod drained;
 #[path = "connector/enough.rs"]
 mod enough;
+#[path = "connector/idle.rs"]
+mod idle;
 #[path = "connector/opening.rs"]
 mod opening;
 #[path = "connector/panics.rs"]

@@ -101,6 +101,8 @@ pub enum PartitionEvent {
     Split(usize),
     /// This split has no records for now.
     Quiet(usize),
+    /// This split has records that have not come yet, or its reader does not know whether it has.
+    Behind(usize),
     /// This split has been read to its end.
     SplitEnd(usize),
     /// The task has no split for now.

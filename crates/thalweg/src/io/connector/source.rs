@@ -198,6 +198,17 @@ pub trait SplitReader: Send + 'static {
     fn backlog(&self) -> Option<u64> {
         None
     }
+
+    /// Whether all records that are in the split by now have been emitted, as far as is known: by default where no
+    /// [`backlog`](Self::backlog) is known, or it is 0.
+    ///
+    /// Only then does the time begin after which the split is [idle](crate::operators::time::Watermarks::idle_after) and does not hold
+    /// event time back any more. A reader whose server is away answers `false`, as the records that it has then are late otherwise. Called
+    /// when a call of [`read`](Self::read) has found nothing, so it must not block. A reader that waits to be woken calls
+    /// [`SplitWaker::wake`] also when this changes.
+    fn is_caught_up(&self) -> bool {
+        self.backlog().is_none_or(|records| records == 0)
+    }
 }
 
 /// What a reader found.

@@ -571,7 +571,10 @@ impl<S: SplitSource> SplitTask<S> {
             }
         }
         if self.is_timed {
-            self.events.push_back(PartitionEvent::Quiet(number));
+            self.events.push_back(match open.reader.is_caught_up() {
+                true => PartitionEvent::Quiet(number),
+                false => PartitionEvent::Behind(number),
+            });
         }
         Ok(self.count > before)
     }

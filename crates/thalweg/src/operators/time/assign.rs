@@ -229,6 +229,7 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
                 self.splits.enter(split, &mut self.generator, &self.first);
             }
             PartitionEvent::Quiet(split) => self.splits.quiet(split, self.clock.now()),
+            PartitionEvent::Behind(split) => self.splits.behind(split),
             PartitionEvent::SplitEnd(split) => {
                 self.splits.end(split, &mut self.generator, &self.first);
             }
@@ -425,19 +426,20 @@ where
             return Some(now);
         }
         let quiet_since = *self.quiet_since.get_or_insert(now);
-        // A split that is not open yet holds event time back.
-        let idle_after = self.idle_after.filter(|_| !self.idle && !self.splits.has_unread());
-        let idle_at = idle_after.map(|idle_after| quiet_since.saturating_add(idle_after));
+        let idle_after = self.idle_after.filter(|_| !self.idle);
+        let after = |since: Option<Nanos>| Some(since?.saturating_add(idle_after?));
+        // A split holds event time back that is not open yet, or may have records that have not come. Others may be left out.
+        let idle_at = after(self.splits.all_quiet_since(quiet_since));
+        let next = after(self.splits.next_quiet_since()).into_iter().chain(idle_at).min();
         if self.held {
             // A quiet partition emits what it holds before it is idle, or it would hold the others back as long.
             if idle_at.is_some_and(|idle_at| now >= idle_at) {
                 self.due = now;
                 return Some(now);
             }
-            return sooner(idle_at.map_or(self.due, |idle_at| idle_at.min(self.due)));
+            return sooner(next.map_or(self.due, |next| next.min(self.due)));
         }
-        let Some(due) = idle_at else { return again };
-        if now >= due {
+        if idle_at.is_some_and(|idle_at| now >= idle_at) {
             (self.idle, self.settled) = (true, false);
             if let Some(partition) = self.partition {
                 self.partitions.idle(partition, self.task);
@@ -446,7 +448,7 @@ where
             self.next.event(Event::Idle);
             return Some(now);
         }
-        sooner(due)
+        next.map_or(again, sooner)
     }
 }
 

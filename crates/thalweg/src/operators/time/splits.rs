@@ -18,10 +18,8 @@ struct Split<G> {
     /// `None` while the split is being read.
     generator: Option<G>,
     watermark: Option<Timestamp>,
-    /// Since when there have been no records of it, if there are none.
+    /// Since when there have been no records of it. `None` while there are, and while that is not known.
     quiet_since: Option<Nanos>,
-    /// Whether it is not known yet whether there are records of it.
-    is_unread: bool,
     /// Whether it has been quiet for so long that it does not hold back the watermark.
     idle: bool,
 }
@@ -37,9 +35,16 @@ impl<G> Splits<G> {
         self.all.is_empty()
     }
 
-    /// Whether one of them was not read yet, as it is not open.
-    pub(super) fn has_unread(&self) -> bool {
-        self.all.values().any(|split| split.is_unread)
+    /// Since when none of them has had records, at the earliest since then. `None` if one may have some.
+    pub(super) fn all_quiet_since(&self, earliest: Nanos) -> Option<Nanos> {
+        let later = |last: Nanos, split: &Split<G>| Some(last.max(split.quiet_since?));
+        self.all.values().try_fold(earliest, later)
+    }
+
+    /// Since when that one has had none which is left out next.
+    pub(super) fn next_quiet_since(&self) -> Option<Nanos> {
+        let waiting = self.all.values().filter(|split| !split.idle);
+        waiting.filter_map(|split| split.quiet_since).min()
     }
 
     /// The split that is being read has records.
@@ -52,7 +57,7 @@ impl<G> Splits<G> {
     /// A split has records, which may not be read yet.
     pub(super) fn is_not_quiet(&mut self, split: usize) {
         if let Some(split) = self.all.get_mut(&split) {
-            (split.quiet_since, split.idle, split.is_unread) = (None, false, false);
+            (split.quiet_since, split.idle) = (None, false);
         }
     }
 
@@ -67,7 +72,13 @@ impl<G> Splits<G> {
     pub(super) fn quiet(&mut self, split: usize, now: Nanos) {
         if let Some(split) = self.all.get_mut(&split) {
             split.quiet_since.get_or_insert(now);
-            split.is_unread = false;
+        }
+    }
+
+    /// A split may have records that have not come. One that is idle stays so until they have.
+    pub(super) fn behind(&mut self, split: usize) {
+        if let Some(split) = self.all.get_mut(&split).filter(|split| !split.idle) {
+            split.quiet_since = None;
         }
     }
 
@@ -122,7 +133,6 @@ impl<G: Clone> Splits<G> {
             generator: Some(first.clone()),
             watermark: None,
             quiet_since: None,
-            is_unread: true,
             idle: false,
         };
         let of = self.all.entry(split).or_insert_with(new);
@@ -214,6 +224,27 @@ mod tests {
         splits.is_not_quiet(3);
         splits.leave_out(1000);
         assert_eq!(now(&splits, &generator), three);
+        // Its records have not come, so that it is not known whether it is quiet, and then it is quiet for long enough.
+        splits.quiet(3, 1000);
+        splits.behind(3);
+        splits.leave_out(2000);
+        assert_eq!(now(&splits, &generator), three);
+        splits.quiet(5, 2000);
+        assert_eq!((splits.all_quiet_since(7), splits.next_quiet_since()), (None, Some(2000)));
+        splits.quiet(3, 1990);
+        let quiet = |splits: &Splits<Disorder>| [7, 3000].map(|at| splits.all_quiet_since(at));
+        assert_eq!(
+            (quiet(&splits), splits.next_quiet_since()),
+            ([Some(2000), Some(3000)], Some(1990))
+        );
+        splits.is_not_quiet(5);
+        splits.leave_out(2000);
+        splits.behind(3);
+        assert_eq!(
+            (now(&splits, &generator), splits.next_quiet_since()),
+            (five, None),
+            "it stays idle"
+        );
         splits.end::<u64>(3, &mut generator, &first);
         assert_eq!(now(&splits, &generator), five);
         splits.end::<u64>(5, &mut generator, &first);

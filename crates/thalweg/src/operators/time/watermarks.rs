@@ -185,7 +185,8 @@ impl<G> Watermarks<G> {
     /// the watermark until it has a record again, which may then be late.
     ///
     /// Without this, the watermark waits for partitions without records, however long. A partition with slow
-    /// receivers is never idle.
+    /// receivers is never idle, nor is a split of a connector whose records are slow to come, or whose server is away: its reader
+    /// [knows](crate::connector::SplitReader::is_caught_up) that there may be some.
     pub fn idle_after(mut self, quiet: Duration) -> Self {
         self.idle_after = Some(quiet);
         self

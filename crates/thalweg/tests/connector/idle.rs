@@ -1,0 +1,131 @@
+//! Splits without records do not hold event time back once they are idle; those whose records have not come do.
+
+use std::time::Duration;
+use thalweg::config::{Config, Scheduler};
+use thalweg::connector::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
+use thalweg::{Environment, Result};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// How many records each of the two splits has.
+const RECORDS: u64 = 60;
+
+/// What is known of the records that come late.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Backlog,
+    /// That there may be some.
+    Away,
+    /// The reader says that there are none.
+    Nothing,
+}
+
+/// Two splits with a record of each second. Those of one come each second, and those of the other at once: the first one at the
+/// beginning, and all others behind the last of the other split.
+struct Delayed(Known);
+
+struct Reader {
+    is_delayed: bool,
+    known: Known,
+    next: u64,
+    /// That have passed.
+    seconds: u64,
+}
+
+impl SplitSource for Delayed {
+    type Item = u64;
+    type Split = String;
+    type Position = u64;
+    type Reader = Reader;
+
+    fn describe(&self) -> String {
+        "delayed numbers".to_owned()
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
+    fn splits(&self) -> Result<Vec<String>> {
+        Ok(["delayed", "punctual"].map(str::to_owned).to_vec())
+    }
+
+    fn open(&self, split: &String, _: Option<u64>, _: &SplitContext) -> Result<Reader> {
+        Ok(Reader { is_delayed: split == "delayed", known: self.0, next: 0, seconds: 0 })
+    }
+}
+
+impl SplitReader for Reader {
+    type Item = u64;
+    type Position = u64;
+
+    fn read(&mut self, out: &mut impl Emit<u64>) -> Result<ReadStatus> {
+        if self.next == RECORDS {
+            return Ok(ReadStatus::End);
+        }
+        let due = match self.next {
+            0 => 0,
+            _ if self.is_delayed => RECORDS + 5,
+            next => next,
+        };
+        if self.seconds < due {
+            self.seconds += 1;
+            return Ok(ReadStatus::PendingFor(SECOND));
+        }
+        out.emit(self.next);
+        self.next += 1;
+        Ok(ReadStatus::More)
+    }
+
+    fn position(&self) -> u64 {
+        self.next
+    }
+
+    fn backlog(&self) -> Option<u64> {
+        match self.known {
+            Known::Backlog => Some(if self.is_delayed { RECORDS - self.next } else { 0 }),
+            Known::Away => None,
+            Known::Nothing => Some(0),
+        }
+    }
+
+    fn is_caught_up(&self) -> bool {
+        match self.known {
+            Known::Away => !self.is_delayed,
+            Known::Backlog | Known::Nothing => self.backlog() == Some(0),
+        }
+    }
+}
+
+/// The records in windows, and those that are too late for them.
+fn counted(known: Known, cores: usize) -> (u64, u64) {
+    let mut config = Config::default();
+    config.scheduler = Scheduler::Deterministic { seed: 1 };
+    config.cores = cores.try_into().unwrap();
+    let env = Environment::with_config(config);
+    let watermarks = Watermarks::monotonous().idle_after(5 * SECOND);
+    let counts = env
+        .read(Delayed(known))
+        .assign_timestamps(|second| Timestamp::from_secs(*second as i64), watermarks)
+        .group_by(|_| ())
+        .window(EventTimeWindow::tumbling(SECOND))
+        .count();
+    let counts = counts.unkey().map(|((), window)| window.value).to_channel();
+    let stats = env.start().unwrap().wait().unwrap();
+    let late = stats.operators.iter().map(|op| op.late_records).sum();
+    (counts.map(|count| count.unwrap()).sum(), late)
+}
+
+#[test]
+fn a_split_whose_records_have_not_come_is_not_idle() {
+    // With a task for both splits, and one for each.
+    for cores in [1, 2] {
+        for known in [Known::Backlog, Known::Away] {
+            assert_eq!(counted(known, cores), (2 * RECORDS, 0), "{known:?}, {cores} tasks");
+        }
+        let (counts, late) = counted(Known::Nothing, cores);
+        assert!(late > RECORDS / 2 && counts + late == 2 * RECORDS, "{counts}, {late}");
+    }
+}
