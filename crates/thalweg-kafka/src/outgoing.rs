@@ -163,6 +163,14 @@ impl Outgoing {
         (self.key.as_ref().map_or(0, Vec::len), payload)
     }
 
+    /// The lengths of its headers: of each the name and the value.
+    pub(crate) fn header_lengths(&self) -> impl Iterator<Item = (usize, usize)> {
+        let lengths = |(name, value): &(String, Option<Vec<u8>>)| {
+            (name.len(), value.as_ref().map_or(0, Vec::len))
+        };
+        self.headers.iter().map(lengths)
+    }
+
     /// About how many bytes it has in a log.
     pub(crate) fn size(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| {

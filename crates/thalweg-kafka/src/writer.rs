@@ -12,6 +12,7 @@ use rdkafka::Message as _;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::{Header, Headers as _};
 use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
 };
@@ -34,6 +35,9 @@ pub(crate) struct Room {
     least: usize,
 }
 
+/// What the client needs for a header beside its name and value.
+const HEADER: usize = 64;
+
 impl Room {
     /// Of a queue with room for so many KiB and messages, if that is set.
     pub(crate) fn within(kbytes: Option<usize>, messages: Option<usize>) -> Self {
@@ -41,8 +45,14 @@ impl Room {
         Self { bytes, least: (2 * bytes / messages.unwrap_or(500_000).max(1)).max(256) }
     }
 
-    fn weight(self, key: usize, payload: usize) -> usize {
-        (key + payload).max(self.least)
+    /// What a record counts for, with key, payload, and headers, each with name and value.
+    fn weight(
+        self,
+        (key, payload): (usize, usize),
+        headers: impl Iterator<Item = (usize, usize)>,
+    ) -> usize {
+        let headers = headers.map(|(name, value)| name + value + HEADER).sum::<usize>();
+        (key + payload + headers).max(self.least)
     }
 }
 
@@ -116,7 +126,11 @@ impl ProducerContext for Deliveries {
         if sent.acknowledge() {
             self.wake();
         }
-        let bytes = self.room.weight(message.key_len(), message.payload_len());
+        // Those that the record was sent with, or it would not count the same.
+        let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+        let headers =
+            headers.map(|Header { key, value }| (key.len(), value.map_or(0, <[u8]>::len)));
+        let bytes = self.room.weight((message.key_len(), message.payload_len()), headers);
         let left = self.pending.fetch_sub(bytes, Ordering::AcqRel) - bytes;
         if left < self.room.bytes / 2 && self.is_full.swap(false, Ordering::AcqRel) {
             self.wake();
@@ -255,8 +269,8 @@ impl Sent {
     ) -> Result<()> {
         let context = producer.client().context();
         context.check()?;
-        let (key, payload) = record.lengths();
-        context.pending.fetch_add(context.room.weight(key, payload), Ordering::AcqRel);
+        let bytes = context.room.weight(record.lengths(), record.header_lengths());
+        context.pending.fetch_add(bytes, Ordering::AcqRel);
         self.on_their_way.fetch_add(1, Ordering::AcqRel);
         let Err((cause, back)) = producer.send(record.as_record(topic, Arc::clone(self))) else {
             return Ok(());
@@ -565,6 +579,36 @@ impl<I: Record + ?Sized, F> fmt::Debug for Writer<I, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdkafka::config::ClientConfig;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::DefaultProducerContext;
+
+    #[test]
+    fn records_on_their_way_count_with_their_headers_until_they_are_delivered() {
+        let cluster = MockCluster::<'static, DefaultProducerContext>::new(1).unwrap();
+        cluster.create_topic("topic", 1, 1).unwrap();
+        let room = Room::within(None, None);
+        let deliveries = Deliveries::new("topic".to_owned(), None, room, Arc::default());
+        let mut config = ClientConfig::new();
+        // They wait until the producer is flushed.
+        config.set("bootstrap.servers", cluster.bootstrap_servers()).set("linger.ms", "100000");
+        let producer: ThreadedProducer<_> = config.create_with_context(deliveries).unwrap();
+        let pending = || producer.client().context().pending.load(Ordering::SeqCst);
+        let (sent, mut record) = (Arc::<Sent>::default(), Outgoing::default());
+        record.key("key").payload("payload").header("long", Some(&[b'x'; 10_000]));
+        record.header("name", None).header("name", Some(&[]));
+        sent.send(&producer, "topic", &record).unwrap();
+        assert_eq!(pending(), 10_000 + 10 + 4 + 2 * 4 + 3 * HEADER);
+        let mut plain = Outgoing::default();
+        plain.key("key");
+        sent.send(&producer, "topic", &plain).unwrap();
+        producer.flush(Duration::from_secs(60)).unwrap();
+        sent.wait(producer.client().context()).unwrap();
+        // A delivery is taken back behind the acknowledgement.
+        while pending() > 0 {
+            thread::yield_now();
+        }
+    }
 
     #[test]
     fn all_that_is_on_its_way_fits_into_the_clients_queue() {
