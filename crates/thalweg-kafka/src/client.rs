@@ -70,6 +70,7 @@ impl Options {
         if (config.log_level as i32) < RDKafkaLogLevel::Info as i32 {
             config.set_log_level(RDKafkaLogLevel::Info);
         }
+        check_brokers(brokers)?;
         config.set("bootstrap.servers", brokers);
         usual.iter().for_each(|(name, value)| _ = config.set(*name, *value));
         self.check_tokens()?;
@@ -83,6 +84,7 @@ impl Options {
                     format!("the option `{name}` cannot be set: the job depends on it{instead}");
                 return Err(Error::new(ErrorKind::Config, what));
             }
+            check_file(name, value)?;
             config.set(name, value);
         }
         fixed.iter().for_each(|(name, value)| _ = config.set(*name, *value));
@@ -119,6 +121,54 @@ impl Options {
     }
 }
 
+/// Refuses what is no list of brokers, which librdkafka takes for names of hosts.
+fn check_brokers(brokers: &str) -> Result<()> {
+    let is_broker = |broker: &str| {
+        let (protocol, rest) =
+            broker.split_once("://").map_or((None, broker), |(p, r)| (Some(p), r));
+        let protocols = ["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"];
+        let is_known = |protocol: &str| protocols.contains(&protocol.to_ascii_lowercase().as_str());
+        // An address of IPv6 is in brackets if it has a port.
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => (host, Some(port)),
+            _ => (rest, None),
+        };
+        protocol.is_none_or(is_known)
+            && !host.is_empty()
+            && !host.contains(['/', ' '])
+            && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+    };
+    match brokers.split(',').map(str::trim).find(|broker| !is_broker(broker)) {
+        None => Ok(()),
+        Some(broker) => {
+            let what = format!(
+                "`{broker}` of the brokers `{brokers}` is none: give HOST:PORT, several with commas between them"
+            );
+            Err(Error::new(ErrorKind::Config, what))
+        }
+    }
+}
+
+/// Settings that name files.
+const FILES: [&str; 5] = [
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.crl.location",
+];
+
+/// Refuses the name of a file that cannot be read: of that, librdkafka gives only a code of OpenSSL's.
+fn check_file(name: &str, value: &str) -> Result<()> {
+    if !FILES.contains(&name) || (name == "ssl.ca.location" && value == "probe") {
+        return Ok(());
+    }
+    std::fs::metadata(value).map(drop).map_err(|cause| {
+        let what = format!("the option `{name}` names `{value}`, which cannot be read");
+        Error::new(ErrorKind::Config, what).caused_by(cause)
+    })
+}
+
 /// What there is in place of an option that cannot be set.
 fn instead_of(name: &str) -> &'static str {
     match name {
@@ -147,6 +197,13 @@ pub(crate) fn error(doing: &str, cause: KafkaError) -> Error {
         _ => ErrorKind::Io,
     };
     let what = match missing_feature(&cause) {
+        None if let KafkaError::ClientConfig(_, why, name, _) = &cause => {
+            let what = match why.starts_with("No such configuration property") {
+                true => "librdkafka has no option of this name",
+                false => why.as_str(),
+            };
+            return Error::new(kind, format!("cannot {doing}: the option `{name}`: {what}"));
+        }
         None if is_too_long => format!(
             "cannot {doing}: the brokers allow less time for a transaction, as their `transaction.max.timeout.ms` says; ask for less, by the \
              option `transaction.timeout.ms` of an exactly-once sink (600000 by default) or the argument of `KafkaSink::open_transactions`"
@@ -463,6 +520,41 @@ fn find(consumer: &Consumer, topic: &str, number: i32) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_list_of_brokers_is_refused() {
+        let check = |brokers| check_brokers(brokers).map_err(|error| error.message().to_owned());
+        for brokers in
+            ["a:9092", "a", "a:1, b:2", "SSL://a:1", "10.0.0.1:9", "[::1]:9092", "[fe80::1]"]
+        {
+            assert_eq!(check(brokers), Ok(()), "{brokers}");
+        }
+        for brokers in ["", "a:1,", "http://a:1", "a:port", "a:0", ":9092", "a:1 b:2", "a:1/topic"]
+        {
+            let said = check(brokers).expect_err(brokers);
+            assert!(said.ends_with("give HOST:PORT, several with commas between them"), "{said}");
+        }
+    }
+
+    #[test]
+    fn options_that_cannot_be_are_named() {
+        let over = |name: &str, value: &str| {
+            let mut options = Options::default();
+            options.set(name.to_owned(), value.to_owned());
+            let config = options.over("a:1", &[], &[])?;
+            let made = config.create::<rdkafka::consumer::BaseConsumer>();
+            made.map(drop).map_err(|cause| error("make a client of Kafka", cause))
+        };
+        for (name, value, says) in [
+            ("max.poll.records", "500", "the option `max.poll.records`: librdkafka has no option"),
+            ("fetch.wait.max.ms", "-3", "the option `fetch.wait.max.ms`: "),
+            ("ssl.ca.location", "/is/not/there", "names `/is/not/there`, which cannot be read"),
+        ] {
+            let error = over(name, value).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Config);
+            assert!(error.message().contains(says), "{error}");
+        }
+    }
 
     #[test]
     fn tokens_and_the_settings_of_logins_go_together() {

@@ -240,7 +240,16 @@ impl Connections {
             return denied.caused_by(cause);
         }
         let failed = state.failed.as_ref().filter(|_| is_without_answer(&cause));
-        let Some(failed) = state.refused.as_ref().or(failed) else { return error(doing, cause) };
+        let Some(failed) = state.refused.as_ref().or(failed) else {
+            if is_without_answer(&cause) && !state.worked {
+                let what = format!(
+                    "cannot {doing}: no broker has answered; one whose listener has TLS or SASL answers only clients with its \
+                     `security.protocol`"
+                );
+                return Error::new(ErrorKind::Io, what).caused_by(cause);
+            }
+            return error(doing, cause);
+        };
         let kind = match is_refused(failed) {
             true if failed.1.contains(PANICKED) => ErrorKind::Panic,
             true => ErrorKind::Config,
@@ -469,7 +478,8 @@ mod tests {
     #[test]
     fn an_error_has_what_was_said_of_the_connection() {
         let connections = Connections::default();
-        assert_eq!(connections.error("ask", &Needs::default(), TIMED_OUT).message(), "cannot ask");
+        let error = connections.error("ask", &Needs::default(), TIMED_OUT);
+        assert!(error.message().starts_with("cannot ask: no broker has answered;"), "{error}");
         connections.failed(&KafkaError::Global(Code::Authentication), "no such user");
         connections.failed(&KafkaError::Global(Code::AllBrokersDown), "1/1 brokers are down");
         let error = connections.error("ask", &Needs::default(), TIMED_OUT);

@@ -436,7 +436,7 @@ impl KafkaSource {
         Err(Error::new(ErrorKind::Config, what))
     }
 
-    /// Refuses offsets of partitions that are not read.
+    /// Refuses offsets of partitions that are not read, and those that are none.
     fn check_offsets(&self, partitions: &[Partition]) -> Result<()> {
         let begins = match &self.begin {
             Begin::Offsets(offsets) => Some(offsets),
@@ -449,7 +449,15 @@ impl KafkaSource {
         let is_read = |(topic, number): &&(String, i32)| {
             partitions.iter().any(|at| at.topic == *topic && at.number == *number)
         };
-        let mut named = begins.into_iter().chain(ends).flat_map(BTreeMap::keys);
+        let all = || begins.into_iter().chain(ends).flatten();
+        if let Some(((topic, number), offset)) = all().find(|(_, offset)| **offset < 0) {
+            let what = format!(
+                "{offset} is no offset of {topic}/{number}: they begin at 0; `Begin::Earliest` and `Begin::Latest` are the oldest and the \
+                 newest record, `KafkaSource::until_now` ends behind the newest"
+            );
+            return Err(Error::new(ErrorKind::Config, what));
+        }
+        let mut named = all().map(|(named, _)| named);
         match named.find(|named| !is_read(named)) {
             None => Ok(()),
             Some((topic, number)) => {

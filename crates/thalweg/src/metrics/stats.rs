@@ -80,7 +80,9 @@ pub struct OperatorStats {
     pub read_bytes: u64,
     /// Bytes spilled to disk.
     pub spilled_bytes: u64,
-    /// Records that came after all windows that they were in had been emitted, or behind the watermark of a join.
+    /// Records that came after all windows that they were in had been emitted, or behind the watermark of a join. Those of a key and
+    /// a window that a task has aggregated before it sends them count as one: they can be late together where the task was
+    /// idle before.
     pub late_records: u64,
     /// Late records that were dropped. The other late ones went to a `late_output`, or were used nevertheless, such
     /// as the latest record of the second stream of an as-of join.
