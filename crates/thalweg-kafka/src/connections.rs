@@ -135,7 +135,8 @@ impl Connections {
     /// Takes an event of a client.
     pub(crate) fn failed(&self, error: &KafkaError, reason: &str) {
         let code = error.rdkafka_error_code();
-        self.say(log::Level::Warn, &format!("{code:?}"), &format_args!("{error}: {reason}"));
+        let what = format_args!("{error}: {reason}");
+        self.say("librdkafka", log::Level::Warn, &format!("{code:?}"), &what);
         match code {
             // That all brokers are down follows from what was said of each, and the end of a partition is none of a connection.
             Some(Code::AllBrokersDown | Code::PartitionEOF) => {}
@@ -165,9 +166,19 @@ impl Connections {
                 log::info!(target: "librdkafka", "{subject} {line}");
             }
             RDKafkaLogLevel::Warning => {
-                self.say(log::Level::Warn, subject, &format_args!("{subject} {line}"));
+                self.say(
+                    "librdkafka",
+                    log::Level::Warn,
+                    subject,
+                    &format_args!("{subject} {line}"),
+                );
             }
-            _ => self.say(log::Level::Error, subject, &format_args!("{subject} {line}")),
+            _ => self.say(
+                "librdkafka",
+                log::Level::Error,
+                subject,
+                &format_args!("{subject} {line}"),
+            ),
         }
         if matches!(level, RDKafkaLogLevel::Info) && subject == "FAIL" {
             let mut state = self.state();
@@ -183,10 +194,10 @@ impl Connections {
     }
 
     /// Logs what a client says, unless it has said the like a short time ago: clients of all tasks do, and try again each second.
-    fn say(&self, level: log::Level, like: &str, what: &dyn fmt::Display) {
+    pub(crate) fn say(&self, target: &str, level: log::Level, like: &str, what: &dyn fmt::Display) {
         let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(unsaid) = saying.again(like, Instant::now()) else {
-            return log::debug!(target: "librdkafka", "{what}");
+            return log::debug!(target: target, "{what}");
         };
         let operator = self.user.get().map_or("", |(operator, _)| operator);
         let colon = if operator.is_empty() { "" } else { ": " };
@@ -194,7 +205,7 @@ impl Connections {
             0 => String::new(),
             _ => format!(" ({unsaid} more like it in between)"),
         };
-        log::log!(target: "librdkafka", level, "{operator}{colon}{what}{more}");
+        log::log!(target: target, level, "{operator}{colon}{what}{more}");
     }
 
     /// Takes note of a refusal by brokers that have worked before.

@@ -400,6 +400,7 @@ where
     }
 
     fn open(&self, cx: &SinkContext) -> Result<Writer<I, F>> {
+        self.watch.0.used_by(cx.operator(), "");
         self.watch.0.are_of(cx.cancellation());
         let (producer, limits) = self.producer()?;
         let encode = Arc::clone(&self.encode);
@@ -419,7 +420,15 @@ where
                 let name = format!("{base}-{}", cx.task());
                 let last = self.transactions.begin(clients, &self.topic, &name, cx.waker())?;
                 let kept = Kept::new(cx.reserve(), cx.tasks(), self.max_epoch_bytes);
-                Ok(Writer::in_epochs(encode, &self.topic, limits, (kept, most), (name, last)))
+                let epochs = (kept, most);
+                Ok(Writer::in_epochs(
+                    encode,
+                    &self.topic,
+                    limits,
+                    epochs,
+                    &self.watch.0,
+                    (name, last),
+                ))
             }
             (Delivery::ExactlyOnce, Some(timeout)) => {
                 if !cx.has_checkpoints() {

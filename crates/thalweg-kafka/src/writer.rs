@@ -372,6 +372,8 @@ enum Way {
 struct Hidden {
     since: Option<Instant>,
     is_said: bool,
+    /// Of all tasks, which say it once.
+    connections: Arc<Connections>,
 }
 
 /// A user may wait for records in vain after so long.
@@ -385,10 +387,11 @@ impl Hidden {
         }
         if self.since.get_or_insert_with(Instant::now).elapsed() >= HIDDEN {
             self.is_said = true;
-            log::warn!(
-                "kafka topic {topic}: what a sink writes exactly once is kept until the job ends, as it has no checkpoints: with \
+            let what = format_args!(
+                "what is written exactly once to the topic {topic} is kept until the job ends, as it has no checkpoints: with \
                  `--checkpoint DIR` it appears with each of them"
             );
+            self.connections.say(module_path!(), log::Level::Warn, "kept until the end", &what);
         }
     }
 }
@@ -467,10 +470,12 @@ impl<I: Record + ?Sized, F> Writer<I, F> {
         topic: &str,
         limits: Limits,
         (kept, most): (Kept, Most),
+        connections: &Arc<Connections>,
         (name, last): (String, Awaited<u64>),
     ) -> Self {
         let numbers = Numbers::Asked(name, last);
-        let hidden = Hidden { since: None, is_said: most.has_checkpoints };
+        let is_said = most.has_checkpoints;
+        let hidden = Hidden { since: None, is_said, connections: Arc::clone(connections) };
         Self::new(encode, topic, limits, Way::InEpochs { numbers, kept, most, hidden })
     }
 

@@ -135,6 +135,7 @@ impl<C: fmt::Debug> fmt::Debug for Prepared<C> {
 /// What is known when a writer is made.
 #[derive(Debug)]
 pub struct SinkContext {
+    operator: Arc<str>,
     task: usize,
     tasks: usize,
     id: Option<u64>,
@@ -149,6 +150,12 @@ impl SinkContext {
     /// As [`Signals::when_made`].
     pub(crate) fn when_made(&self, then: impl FnOnce() + Send + 'static) {
         self.signals.when_made(then);
+    }
+
+    /// The operator that writes, as errors name it: `write (src/main.rs:9)`. For what a connector logs; the engine adds it to errors
+    /// itself.
+    pub fn operator(&self) -> &str {
+        &self.operator
     }
 
     /// The number of the writer's task, from 0.
@@ -376,6 +383,7 @@ impl<K: Sink> WritePush<K> {
             false => Ok(()),
         })?;
         let context = SinkContext {
+            operator: op.name(),
             task: cx.task,
             tasks: cx.tasks,
             id: cx.checkpointed_id(id),
