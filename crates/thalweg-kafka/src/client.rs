@@ -475,20 +475,9 @@ fn attend(
         let due = all.extract_if(.., |suspect| suspect.since.elapsed() >= UNKNOWN);
         let due: Vec<_> = due.collect();
         drop(all);
-        for mut suspect in due {
-            let Some(verdict) = suspect.verdict.upgrade() else { continue };
-            match find(consumer, &suspect.topic, suspect.number) {
-                Some(found) if found == Verdict::There || !suspect.asks_again => {
-                    _ = verdict.set(found);
-                }
-                // Once more; or no broker answers.
-                found => {
-                    suspect.asks_again &= found.is_none();
-                    suspect.since = Instant::now();
-                    suspects.lock().unwrap_or_else(PoisonError::into_inner).push(suspect);
-                }
-            }
-        }
+        let again =
+            judged(due, |topic| consumer.fetch_metadata(Some(topic), Duration::from_secs(5)).ok());
+        suspects.lock().unwrap_or_else(PoisonError::into_inner).extend(again);
         match consumer.poll(Duration::from_millis(100)) {
             None => {}
             Some(Err(cause @ KafkaError::MessageConsumptionFatal(_))) => {
@@ -505,9 +494,42 @@ fn attend(
     }
 }
 
+/// Sets the verdicts of partitions by what brokers say of their topics, each of which is asked for once; returns those that are to
+/// be asked for again. Where there is no answer for one topic, there is none for the others: each would be waited for as long.
+fn judged(suspects: Vec<Suspect>, mut ask: impl FnMut(&str) -> Option<Metadata>) -> Vec<Suspect> {
+    let mut answers = BTreeMap::<String, Metadata>::new();
+    let (mut again, mut is_answered) = (Vec::new(), true);
+    for mut suspect in suspects {
+        let Some(verdict) = suspect.verdict.upgrade() else { continue };
+        if is_answered && !answers.contains_key(&suspect.topic) {
+            match ask(&suspect.topic) {
+                Some(answer) => _ = answers.insert(suspect.topic.clone(), answer),
+                None => is_answered = false,
+            }
+        }
+        let answer = answers.get(&suspect.topic);
+        match answer.and_then(|answer| verdict_of(answer, &suspect.topic, suspect.number)) {
+            Some(found) if found == Verdict::There || !suspect.asks_again => {
+                _ = verdict.set(found);
+            }
+            // Once more; or no broker answers.
+            found => {
+                suspect.asks_again &= found.is_none();
+                suspect.since = Instant::now();
+                again.push(suspect);
+            }
+        }
+    }
+    again
+}
+
 /// Whether a partition is there, as far as brokers answer.
 fn find(consumer: &Consumer, topic: &str, number: i32) -> Option<Verdict> {
     let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(5)).ok()?;
+    verdict_of(&metadata, topic, number)
+}
+
+fn verdict_of(metadata: &Metadata, topic: &str, number: i32) -> Option<Verdict> {
     let topic = metadata.topics().iter().find(|found| found.name() == topic)?;
     let is_gone = |code| matches!(code, Code::UnknownTopicOrPartition | Code::UnknownTopic);
     if topic.error().map(Code::from).is_some_and(|code| !is_gone(code)) {
@@ -520,6 +542,8 @@ fn find(consumer: &Consumer, topic: &str, number: i32) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::DefaultProducerContext;
 
     #[test]
     fn what_is_no_list_of_brokers_is_refused() {
@@ -587,5 +611,50 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             assert!(error.message().contains(says), "{error}");
         }
+    }
+
+    /// Partitions of these topics and numbers, and what is found out of them.
+    fn suspects(of: &[(&str, i32)]) -> (Vec<Suspect>, Vec<Arc<OnceLock<Verdict>>>) {
+        let suspect = |(topic, number): &(&str, i32)| {
+            let verdict = Arc::<OnceLock<_>>::default();
+            let suspect = Suspect {
+                topic: (*topic).to_owned(),
+                number: *number,
+                since: Instant::now(),
+                asks_again: false,
+                verdict: Arc::downgrade(&verdict),
+            };
+            (suspect, verdict)
+        };
+        of.iter().map(suspect).unzip()
+    }
+
+    #[test]
+    fn each_topic_is_asked_for_once_and_none_where_no_broker_answers() {
+        let (all, verdicts) = suspects(&[("a", 0), ("b", 0), ("a", 1), ("c", 0)]);
+        let mut asked = 0;
+        let again = judged(all, |_| {
+            asked += 1;
+            None
+        });
+        assert_eq!((asked, again.len()), (1, 4));
+        assert!(verdicts.iter().all(|verdict| verdict.get().is_none()));
+        let cluster = MockCluster::<'static, DefaultProducerContext>::new(1).unwrap();
+        for topic in ["a", "b"] {
+            cluster.create_topic(topic, 2, 1).unwrap();
+        }
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", cluster.bootstrap_servers());
+        let consumer: BaseConsumer = config.create().unwrap();
+        let (all, verdicts) = suspects(&[("a", 0), ("b", 1), ("a", 7), ("b", 0)]);
+        let mut asked = 0;
+        let again = judged(all, |topic| {
+            asked += 1;
+            consumer.fetch_metadata(Some(topic), Duration::from_secs(60)).ok()
+        });
+        assert_eq!((asked, again.len()), (2, 0));
+        use Verdict::{Gone, There};
+        let verdicts: Vec<_> = verdicts.iter().map(|verdict| verdict.get().copied()).collect();
+        assert_eq!(verdicts, [There, There, Gone, There].map(Some));
     }
 }

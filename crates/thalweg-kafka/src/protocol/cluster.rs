@@ -1,4 +1,4 @@
-//! Asks any broker for topics, their ids and leaders, on a connection that stays open.
+//! Asks any broker for topics, their ids and leaders, on connections that stay open.
 
 use super::connection::Connection;
 use super::fault::Fault;
@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 pub(crate) struct Cluster {
     settings: Arc<Settings>,
-    connection: Option<Connection>,
+    /// To each broker that was asked, by its host and port.
+    connections: BTreeMap<(String, u16), Connection>,
     /// Hosts and ports of the brokers that the last answer had, by their numbers.
     brokers: BTreeMap<i32, (String, u16)>,
-    /// Which of them is asked first.
-    first: usize,
+    /// The one that has answered last, and whether another one is asked before it.
+    last: Option<(String, u16)>,
+    asks_another: bool,
 }
 
 /// A topic as a broker knows it.
@@ -31,7 +33,8 @@ pub(crate) struct FoundTopic {
 
 impl Cluster {
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, connection: None, brokers: BTreeMap::new(), first: 0 }
+        let (connections, brokers) = (BTreeMap::new(), BTreeMap::new());
+        Self { settings, connections, brokers, last: None, asks_another: false }
     }
 
     /// Where a broker is that an answer has named.
@@ -41,7 +44,7 @@ impl Cluster {
 
     /// Asks another broker the next time: this one may know less.
     pub(crate) fn ask_another(&mut self) {
-        (self.connection, self.first) = (None, self.first.wrapping_add(1));
+        self.asks_another = true;
     }
 
     /// What a broker knows of topics.
@@ -76,29 +79,44 @@ impl Cluster {
         body: &[u8],
         decode: impl Fn(Answer<'_>) -> Result<T, Torn>,
     ) -> Result<T, Fault> {
-        // One that was open may have been closed since.
-        if let Some(mut connection) = self.connection.take()
-            && let Ok(found) = connection.ask(api, body, &decode)
-        {
-            self.connection = Some(connection);
-            return Ok(found);
-        }
-        let mut failed = Fault::Final("`bootstrap.servers` names no broker".to_owned());
         let named = self.settings.brokers.iter();
         let others = self.brokers.values().filter(|broker| !self.settings.brokers.contains(broker));
-        let all: Vec<_> = named.chain(others).collect();
-        let first = self.first.checked_rem(all.len()).unwrap_or(0);
-        for (host, port) in all[first..].iter().chain(&all[..first]) {
-            let opened = Connection::new(&self.settings, host, *port);
-            match opened.and_then(|mut opened| Ok((opened.ask(api, body, &decode)?, opened))) {
-                Ok((found, opened)) => {
-                    self.connection = Some(opened);
+        let all: Vec<_> = named.chain(others).cloned().collect();
+        self.connections.retain(|broker, _| all.contains(broker));
+        let last = all.iter().position(|broker| self.last.as_ref() == Some(broker));
+        let first = last.map_or(0, |last| (last + usize::from(self.asks_another)) % all.len());
+        self.asks_another = false;
+        let mut failed = Fault::Final("`bootstrap.servers` names no broker".to_owned());
+        for broker in all[first..].iter().chain(&all[..first]) {
+            match self.ask_one(broker, api, body, &decode) {
+                Ok(found) => {
+                    self.last = Some(broker.clone());
                     return Ok(found);
                 }
                 Err(fault) => failed = fault,
             }
         }
         Err(failed)
+    }
+
+    fn ask_one<T>(
+        &mut self,
+        broker: &(String, u16),
+        api: Api,
+        body: &[u8],
+        decode: &impl Fn(Answer<'_>) -> Result<T, Torn>,
+    ) -> Result<T, Fault> {
+        // One that was open may have been closed since.
+        if let Some(mut connection) = self.connections.remove(broker)
+            && let Ok(found) = connection.ask(api, body, decode)
+        {
+            self.connections.insert(broker.clone(), connection);
+            return Ok(found);
+        }
+        let mut opened = Connection::new(&self.settings, &broker.0, broker.1)?;
+        let found = opened.ask(api, body, decode)?;
+        self.connections.insert(broker.clone(), opened);
+        Ok(found)
     }
 }
 

@@ -1,10 +1,11 @@
 //! What becomes of a broker's answers, by one that gives those that a test wants.
 
 use crate::protocol::coordinator::Described;
-use crate::protocol::{Coordinator, ProducerId, Refusal, Topics};
+use crate::protocol::{Cluster, Coordinator, ProducerId, Refusal, Settings, Topics};
 use rdkafka::config::ClientConfig;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use thalweg::ErrorKind;
@@ -343,6 +344,37 @@ fn topics_have_ids_also_when_the_connection_was_closed_meanwhile() {
         let [(name, id)] = &found[..] else { panic!("{found:?}") };
         assert_eq!((name.as_str(), id.to_string()), ("t", "MDEyMzQ1Njc4OWFiY2RlZg".to_owned()));
     }
+}
+
+/// As while a partition has no leader, which another broker may know.
+#[test]
+fn connections_to_brokers_that_are_asked_in_turn_stay_open() {
+    let opened = Arc::<[AtomicUsize; 2]>::default();
+    let asked = Arc::<[AtomicUsize; 2]>::default();
+    let ports = [0, 1].map(|at| {
+        let (opened, asked) = (Arc::clone(&opened), Arc::clone(&asked));
+        broker(move |key, _| {
+            let count = if key == 18 { &opened } else { &asked };
+            count[at].fetch_add(1, Ordering::SeqCst);
+            // Neither brokers nor topics.
+            let nothing = b"\0\0\0\0\x01\0\0\0\0\x01\x01\0\0\0\0\0".to_vec();
+            Some(if key == 18 { versions(&[(3, 0, 13), (18, 0, 4)]) } else { nothing })
+        })
+    });
+    let mut config = ClientConfig::new();
+    let [one, other] = ports;
+    config.set("bootstrap.servers", format!("127.0.0.1:{one},127.0.0.1:{other}"));
+    let mut cluster = Cluster::new(Arc::new(Settings::new(&config, None).unwrap()));
+    let counts = |all: &[AtomicUsize; 2]| [0, 1].map(|at| all[at].load(Ordering::SeqCst));
+    for _ in 0..3 {
+        assert!(cluster.topics(["t"].into_iter()).unwrap().is_empty());
+    }
+    assert_eq!((counts(&opened), counts(&asked)), ([1, 0], [3, 0]));
+    for _ in 0..4 {
+        cluster.ask_another();
+        cluster.topics(["t"].into_iter()).unwrap();
+    }
+    assert_eq!((counts(&opened), counts(&asked)), ([1, 1], [5, 2]));
 }
 
 #[test]
