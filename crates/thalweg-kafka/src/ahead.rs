@@ -2,9 +2,9 @@
 
 use crate::client::Options;
 use thalweg::Result;
-use thalweg::memory::Reservation;
+use thalweg::memory::{MemoryPool, Reservation};
 
-/// The partitions of a source share one part in so many of the job's memory.
+/// The partitions of a source share one part in so many of the memory that is free when it begins: a later source gets less.
 const PART: usize = 8;
 /// The least that a partition needs, and the most that it gets: about the client's defaults.
 const LEAST: usize = 64 << 10;
@@ -39,8 +39,17 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Where so many partitions share a job's memory.
-    pub(crate) fn of(memory: usize, partitions: usize) -> Self {
+    /// Where so many partitions share what is left of a job's memory.
+    pub(crate) fn within(pool: &MemoryPool, partitions: usize) -> Self {
+        Self::of(pool.limit().saturating_sub(pool.used()), partitions)
+    }
+
+    /// Whether the user has set how much is fetched, so that a partition is to have that or nothing.
+    pub(crate) fn is_set(options: &Options) -> bool {
+        [QUEUE, FETCH, FETCH_TOO].iter().any(|name| options.get(name).is_some())
+    }
+
+    fn of(memory: usize, partitions: usize) -> Self {
         let share = (memory / PART / partitions.max(1)).clamp(LEAST, MOST);
         Self {
             queue: share / 2 / 1024,
@@ -93,16 +102,16 @@ impl Ahead {
 }
 
 impl Room {
-    /// Reserves it, with two buffers that are kept to be used again; or less, for a partition that was not there when memory was
-    /// shared. Returns what it got.
+    /// Reserves it, with two buffers that are kept to be used again; or less, if it may be less, where others have taken their part
+    /// since the memory was shared. Returns what it got.
     ///
     /// # Errors
     ///
     /// If the job has not even the least left.
-    pub(crate) fn reserve(self, is_new: bool, memory: &mut Reservation) -> Result<Self> {
+    pub(crate) fn reserve(self, may_be_less: bool, memory: &mut Reservation) -> Result<Self> {
         let mut room = self;
         let least = Ahead::of(0, 0).room(&Options::default());
-        while is_new && room.queue > least.queue && !memory.try_resize(room.bytes()) {
+        while may_be_less && room.queue > least.queue && !memory.try_resize(room.bytes()) {
             let halved = |bytes: usize, least: usize| (bytes / 2).max(least.min(bytes));
             room.queue = halved(room.queue, least.queue);
             room.fetch = halved(room.fetch, least.fetch);
@@ -180,6 +189,32 @@ mod tests {
         let pool = MemoryPool::new(least.bytes() - 1);
         let error = room.reserve(true, &mut pool.reserve()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Memory);
+    }
+
+    /// So many that an eighth of all memory for each would be more than there is.
+    #[test]
+    fn sources_share_the_memory_that_is_free() {
+        for (sources, partitions) in [(11, 16), (40, 16), (100, 1)] {
+            let pool = MemoryPool::new(1 << 30);
+            let options = Options::default();
+            let mut reserved = Vec::new();
+            for source in 0..sources {
+                let ahead = Ahead::within(&pool, partitions);
+                for _ in 0..partitions {
+                    let mut memory = pool.reserve();
+                    // One of them is fetched by librdkafka.
+                    match source {
+                        3 => ahead.reserve(&mut memory).unwrap(),
+                        _ => _ = ahead.room(&options).reserve(false, &mut memory).unwrap(),
+                    }
+                    reserved.push(memory);
+                }
+                // The first ones have an eighth, and all of them leave something.
+                let used = pool.used();
+                assert!(source > 0 || partitions == 1 || used > (1 << 30) / 11, "{used}");
+                assert!(source > 10 || used < (1 << 30) / 4 * 3, "{used} behind {source}");
+            }
+        }
     }
 
     #[test]

@@ -61,8 +61,8 @@ enum Until {
 /// `isolation.level` is set to `read_uncommitted`. The source ends only with
 /// [`until_now`](Self::until_now) and others.
 ///
-/// Records are fetched ahead. What may be held of them is reserved from the job's memory: an eighth of the budget is shared by
-/// the partitions, from 48 KiB to 18 MiB each, which `queued.max.messages.kbytes` and `fetch.message.max.bytes` follow from;
+/// Records are fetched ahead. What may be held of them is reserved from the job's memory: an eighth of what is free when the source
+/// begins, so that a later one gets less, is shared by the partitions, from 48 KiB to 18 MiB each, which `queued.max.messages.kbytes` and `fetch.message.max.bytes` follow from;
 /// [options](Self::option) of these names are reserved as they are. A small budget makes reading
 /// slower, and one that is too small for the number of partitions is an error. Beyond it goes what a broker sends at least, a batch as it was
 /// written, and what a compressed batch grows to while it is read. Each host has a budget of its own.
@@ -360,7 +360,7 @@ impl KafkaSource {
         if let Some(made) = &*reading {
             return Ok(made.clone());
         }
-        let ahead = Ahead::of(memory.limit(), partitions).or_set(&self.options);
+        let ahead = Ahead::within(memory, partitions).or_set(&self.options);
         let fetcher = match self.plan()? {
             Some(plan) => Some(Arc::new(Fetcher::new(plan, self.lister()?, !self.recreated)?)),
             None => None,
@@ -608,7 +608,8 @@ impl SplitSource for KafkaSource {
         let Reading { fetcher, client, ahead } = self.reading(memory.pool())?;
         let fetcher = match fetcher {
             Some(fetcher) => {
-                let room = ahead.room(&self.options).reserve(cx.is_new(), &mut memory)?;
+                let may_be_less = cx.is_new() || !Ahead::is_set(&self.options);
+                let room = ahead.room(&self.options).reserve(may_be_less, &mut memory)?;
                 Some((fetcher, room))
             }
             None => {
