@@ -15,12 +15,14 @@ use crate::topics::Topics;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use thalweg::connector::{SplitContext, SplitSource};
 use thalweg::memory::{MemoryPool, Reservation};
 use thalweg::time::Timestamp;
@@ -44,6 +46,9 @@ pub enum Begin {
     /// At these offsets, by topic and partition, and at the oldest record in partitions that are not named.
     Offsets(BTreeMap<(String, i32), i64>),
 }
+
+/// How soon brokers are asked again that do not know for now what a topic has.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Where a source ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -355,7 +360,7 @@ impl KafkaSource {
         }
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // Other hosts than the first have not listed them.
-        let partitions = listed.map_or_else(|| self.list(), Ok)?.len();
+        let partitions = listed.map_or_else(|| self.list(true), Ok)?.len();
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*reading {
             return Ok(made.clone());
@@ -390,9 +395,11 @@ impl KafkaSource {
         }
     }
 
-    fn list(&self) -> Result<Vec<Partition>> {
+    /// Lists the partitions; at first, topics that are in trouble for a moment are waited for: later it does no harm if they are missing.
+    fn list(&self, is_first: bool) -> Result<Vec<Partition>> {
         let lister = self.lister()?;
-        let metadata = lister.metadata(&self.topics)?;
+        let patience = if is_first { PATIENCE } else { Duration::ZERO };
+        let metadata = self.settled(&lister, patience)?;
         let topics = self.topics.of(&metadata, |name| lister.missing(name))?;
         if let Some(same) = self.same()? {
             let names: Vec<_> = topics.iter().map(|(name, _)| name.as_str()).collect();
@@ -404,6 +411,28 @@ impl KafkaSource {
         let mut partitions: Vec<_> = topics.into_iter().flat_map(of).collect();
         partitions.sort();
         Ok(partitions)
+    }
+
+    /// What the cluster says of the topics, once it knows all of them, or after some time.
+    fn settled(&self, lister: &Client, patience: Duration) -> Result<Metadata> {
+        let began = Instant::now();
+        loop {
+            let metadata = lister.metadata(&self.topics)?;
+            let in_trouble = self.topics.in_trouble(&metadata)?;
+            if in_trouble.is_empty() {
+                return Ok(metadata);
+            }
+            if began.elapsed() >= patience {
+                let reader = self.watch.0.operator();
+                for (name, code) in in_trouble {
+                    log::warn!(
+                        "{reader}: the partitions of topic {name} are not known for now: {code}"
+                    );
+                }
+                return Ok(metadata);
+            }
+            thread::sleep(AGAIN);
+        }
     }
 
     fn reader(
@@ -572,7 +601,7 @@ impl SplitSource for KafkaSource {
     fn splits(&self) -> Result<Vec<Partition>> {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_settings()?;
-        match self.list() {
+        match self.list(listed.is_none()) {
             Ok(partitions) => {
                 if listed.is_none() {
                     self.check_offsets(&partitions)?;
@@ -780,6 +809,9 @@ fn offset_at(found: &Ends<'_>, time: Timestamp) -> Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::producer::DefaultProducerContext;
+    use rdkafka::types::RDKafkaRespErr;
 
     #[test]
     fn a_checkpoint_of_a_source_with_another_end_is_refused() {
@@ -793,6 +825,24 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             let text = error.to_string();
             assert!(text.contains("orders/3") && text.contains(what), "{text}");
+        }
+    }
+
+    #[test]
+    fn topics_in_passing_trouble_are_waited_for() {
+        let cluster = MockCluster::<'static, DefaultProducerContext>::new(1).unwrap();
+        let trouble = |code| cluster.topic_error("orders", code).unwrap();
+        for topics in [Topics::from("orders"), Topics::matching("ord.*")] {
+            cluster.create_topic("orders", 3, 1).ok();
+            trouble(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE);
+            let source = KafkaSource::new(cluster.bootstrap_servers(), topics);
+            let listed = thread::scope(|scope| {
+                let listing = scope.spawn(|| source.splits());
+                thread::sleep(2 * AGAIN);
+                trouble(RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR);
+                listing.join().unwrap()
+            });
+            assert_eq!(listed.unwrap().len(), 3);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Which topics are read.
 
+use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::metadata::Metadata;
 use regex_lite::Regex;
 use std::fmt;
@@ -57,16 +58,50 @@ impl Topics {
                 names.iter().map(|name| of(name).ok_or_else(|| missing(name))).collect()
             }
             Chosen::Matching(pattern) => {
-                let whole = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
-                    let what = format!("`{pattern}` is no pattern of topics");
-                    Error::new(ErrorKind::Config, what).caused_by(error)
-                })?;
-                Ok(there
-                    .filter(|(name, _)| !name.starts_with("__") && whole.is_match(name))
-                    .collect())
+                let matches = matching(pattern)?;
+                Ok(there.filter(|(name, _)| matches(name)).collect())
             }
         }
     }
+
+    /// Those that are read, but of which the brokers cannot say for now what they have, each with the reason.
+    ///
+    /// # Errors
+    ///
+    /// If the pattern is none.
+    pub(crate) fn in_trouble(&self, metadata: &Metadata) -> Result<Vec<(String, Code)>> {
+        let failed = metadata.topics().iter().filter_map(|topic| {
+            let code = topic.error().map(Code::from)?;
+            ends_by_itself(code).then(|| (topic.name().to_owned(), code))
+        });
+        match &self.0 {
+            Chosen::Named(names) => Ok(failed.filter(|(name, _)| names.contains(name)).collect()),
+            Chosen::Matching(pattern) => {
+                let matches = matching(pattern)?;
+                Ok(failed.filter(|(name, _)| matches(name)).collect())
+            }
+        }
+    }
+}
+
+/// Whether a pattern matches a name.
+fn matching(pattern: &str) -> Result<impl Fn(&str) -> bool> {
+    let whole = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| {
+        let what = format!("`{pattern}` is no pattern of topics");
+        Error::new(ErrorKind::Config, what).caused_by(error)
+    })?;
+    Ok(move |name: &str| !name.starts_with("__") && whole.is_match(name))
+}
+
+/// Whether a topic with this error may be there. All but these pass, as that it has no leader.
+fn ends_by_itself(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::UnknownTopic
+            | Code::UnknownTopicOrPartition
+            | Code::InvalidTopic
+            | Code::TopicAuthorizationFailed
+    )
 }
 
 impl fmt::Display for Topics {
