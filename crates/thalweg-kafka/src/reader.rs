@@ -103,6 +103,7 @@ impl Reader {
     ) -> Self {
         let end = client.connections().ends.of(&partition.topic, partition.number);
         let wakes = waker.clone();
+        let room = (room, fetcher.budget());
         let queue = Arc::new(Queue::new(position.next, room, end, move || wakes.wake()));
         fetcher.add(partition, position.topic, Arc::clone(&queue));
         let records = Records::Direct { fetcher, queue, batches: Box::default() };

@@ -69,8 +69,9 @@ enum Until {
 /// Records are fetched ahead. What may be held of them is reserved from the job's memory: an eighth of what is free when the source
 /// begins, so that a later one gets less, is shared by the partitions, from 48 KiB to 18 MiB each, which `queued.max.messages.kbytes` and `fetch.message.max.bytes` follow from;
 /// [options](Self::option) of these names are reserved as they are. A small budget makes reading
-/// slower, and one that is too small for the number of partitions is an error. Beyond it goes what a broker sends at least, a batch as it was
-/// written, and what a compressed batch grows to while it is read. Each host has a budget of its own.
+/// slower, and one that is too small for the number of partitions is an error. Beyond it go up to 8 MiB of batches that are longer than
+/// a partition's share, as brokers send them whole, and more only while tasks wait for other partitions than those that have been fetched;
+/// and what a compressed batch grows to while it is read. Each host has a budget of its own.
 ///
 /// The order of a partition is kept. For event time, give the stream timestamps, say with
 /// [`MessageRef::timestamp`](crate::MessageRef::timestamp): each partition has a watermark of its own, and with

@@ -10,6 +10,7 @@
 //! Whoever holds the lock of the [state](State) may take that of a queue, and not the other way round. The threads are not waited for
 //! when all readers are gone: they end when their request is answered.
 
+mod budget;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::protocol::answer::{Answered, Limits, Wanted};
 use crate::protocol::{Cluster, Connection, Fault, FoundTopic, Leader, Settings, TopicId};
 use crate::threads::start;
 use crate::tokens::{PANICKED, Tokens};
+use budget::{Asking, Budget};
 use queue::Wants;
 pub(crate) use queue::{Queue, Taken, Trouble};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
@@ -123,6 +125,8 @@ struct Shared {
     client: Arc<Client>,
     /// Whether topics have to stay the same.
     are_same: bool,
+    /// What is held of all partitions.
+    budget: Arc<Budget>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -202,12 +206,18 @@ impl Fetcher {
             limits,
             client,
             are_same,
+            budget: Arc::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
         let fetcher = Self(Arc::clone(&shared));
         shared.start("kafka-leaders", |shared| shared.find_leaders())?;
         Ok(fetcher)
+    }
+
+    /// What is held of all partitions, of which each queue is to be a part.
+    pub(crate) fn budget(&self) -> Arc<Budget> {
+        Arc::clone(&self.0.budget)
     }
 
     /// Begins to fetch a partition.
@@ -399,7 +409,8 @@ impl Shared {
         let mut connection = Connection::new(&self.settings, host, port)?;
         self.client.connections().work();
         let mut turn = 0;
-        while let Some(Asked { limits, wanted, queues }) = self.wanted(node, turn) {
+        while let Some(Asked { limits, wanted, queues, asking: _asking }) = self.wanted(node, turn)
+        {
             turn += 1;
             let mut moved = Vec::new();
             let take = |at: usize, answered: Answered, buffer| match verdict(answered.code) {
@@ -468,8 +479,9 @@ impl Shared {
             let first = turn % own.len();
             let mut limits = self.limits;
             let (mut wanted, mut queues) = (Vec::new(), Vec::new());
+            let mut asking = Asking::new(&self.budget, Instant::now());
             for (assigned, leader) in own[first..].iter().chain(&own[..first]) {
-                match assigned.queue.wanted() {
+                match assigned.queue.wanted(&mut asking) {
                     Wants::Nothing => {}
                     Wants::Room => limits.wait = limits.wait.min(SHORT_WAIT),
                     Wants::Records { from, epoch, is_first } => {
@@ -491,9 +503,9 @@ impl Shared {
                 }
             }
             if !wanted.is_empty() {
-                return Some(Asked { limits, wanted, queues });
+                return Some(Asked { limits, wanted, queues, asking });
             }
-            state = self.wait(state, None);
+            state = self.wait(state, asking.again());
         }
     }
 }
@@ -503,6 +515,8 @@ struct Asked {
     limits: Limits,
     wanted: Vec<Wanted>,
     queues: Vec<Arc<Queue>>,
+    /// Until it is answered.
+    asking: Asking,
 }
 
 impl State {

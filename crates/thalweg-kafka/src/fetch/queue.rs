@@ -1,12 +1,13 @@
 //! What has been fetched of a partition and was not read yet: between the thread that fetches and the task that reads.
 
+use super::budget::{Asking, Budget};
 use crate::ahead::Room;
 use crate::ends::End;
 use crate::protocol::TopicId;
 use crate::protocol::answer::Answered;
 use crate::protocol::batches::{Batches, Fetched, Wrong, extent};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Buffers that are kept to be used again.
 const SPARE: usize = 2;
@@ -14,6 +15,8 @@ const SPARE: usize = 2;
 pub(crate) struct Queue {
     state: Mutex<State>,
     room: Room,
+    /// Of all partitions together.
+    budget: Arc<Budget>,
     /// Where the partition ends, as far as it is known.
     end: End,
     /// Has the reader look again.
@@ -71,7 +74,7 @@ pub(crate) enum Taken {
 impl Queue {
     pub(crate) fn new(
         from: i64,
-        room: Room,
+        (room, budget): (Room, Arc<Budget>),
         end: End,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Self {
@@ -86,11 +89,12 @@ impl Queue {
             is_known: false,
             is_passed_over: false,
         };
-        Self { state: Mutex::new(state), room, end, wake: Box::new(wake) }
+        budget.begin(room.queue);
+        Self { state: Mutex::new(state), room, budget, end, wake: Box::new(wake) }
     }
 
-    /// Moves what was fetched next to `batches`, and takes back what was read. Returns also whether the partition was passed over for
-    /// want of the room that there is now: [`Fetcher::has_room`](super::Fetcher::has_room) is to be called then.
+    /// Moves what was fetched next to `batches`, and takes back what was read. Returns also whether this or another partition was passed
+    /// over for want of the room that there is now: [`Fetcher::has_room`](super::Fetcher::has_room) is to be called then.
     pub(crate) fn take(&self, batches: &mut Batches) -> (Taken, bool) {
         let mut state = self.state();
         let fetched = state.fetched.pop_front();
@@ -103,14 +107,16 @@ impl Queue {
             state.trouble = None;
         }
         let read = batches.replace(fetched.unwrap_or_default());
-        state.held -= read.buffer.capacity();
+        let bytes = read.buffer.capacity();
+        state.held -= bytes;
+        let is_short = self.budget.free(bytes);
         self.keep(&mut state, read.buffer);
         let is_waited_for = state.is_passed_over && self.has_room(&state);
         if is_waited_for {
             // Said once.
             state.is_passed_over = false;
         }
-        (taken, is_waited_for)
+        (taken, is_waited_for || is_short)
     }
 
     /// Keeps a buffer to be used again, but for one that a large batch has made large.
@@ -126,14 +132,14 @@ impl Queue {
         state.held == 0 || state.held.saturating_add(self.room.fetch) <= self.room.queue
     }
 
-    /// What to ask for now. Where there is no room, the reader says when there is.
-    pub(super) fn wanted(&self) -> Wants {
+    /// What to ask for now, by a request. Where there is no room, a reader says when there is.
+    pub(super) fn wanted(&self, asking: &mut Asking) -> Wants {
         let mut state = self.state();
         if state.is_over {
             return Wants::Nothing;
         }
         state.is_passed_over = !self.has_room(&state);
-        if state.is_passed_over {
+        if state.is_passed_over || !asking.may_ask(self.room.fetch, state.held > 0) {
             return Wants::Room;
         }
         Wants::Records { from: state.next, epoch: state.epoch, is_first: !state.is_known }
@@ -174,6 +180,7 @@ impl Queue {
                     Some((next, epoch)) => {
                         (state.next, state.epoch) = (next, epoch);
                         state.held += buffer.capacity();
+                        self.budget.hold(buffer.capacity());
                         let (length, aborted) = (extent.length, answered.aborted);
                         state.fetched.push_back(Fetched { buffer, length, aborted });
                     }
@@ -219,6 +226,12 @@ impl Queue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.budget.end(self.room.queue, self.state().held);
     }
 }
 

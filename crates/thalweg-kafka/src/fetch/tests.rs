@@ -1,5 +1,6 @@
 //! Queues between what fetches and what reads, without either; and what settings and codes mean.
 
+use super::budget::{Asking, BEYOND, Budget, PAUSE};
 use super::queue::{Queue, Taken, Trouble, Wants};
 use super::{
     Assigned, BELIEVED_AFTER, KEPT, Plan, Verdict, WAIT, WITHOUT_MEANING, settle, verdict,
@@ -13,7 +14,7 @@ use crate::protocol::batches::{Batches, Wrong};
 use crate::protocol::{FoundTopic, Leader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The length of a batch without records.
 const BATCH: usize = 61;
@@ -39,13 +40,18 @@ fn queue() -> (Queue, Arc<AtomicUsize>) {
     let wakes = Arc::clone(&waked);
     let room = Room { queue: 4 * BATCH, fetch: 2 * BATCH };
     let wake = move || _ = wakes.fetch_add(1, Ordering::Relaxed);
-    (Queue::new(5, room, End::default(), wake), waked)
+    (Queue::new(5, (room, Arc::default()), End::default(), wake), waked)
 }
 
 fn put(queue: &Queue, from: i64, count: i64) {
     let bytes = batches(from, count);
     let answered = Answered { end: 100, length: bytes.len(), ..Answered::default() };
     queue.put(from, answered, bytes);
+}
+
+/// What a request for this partition alone would ask for, if no others hold anything.
+fn wanted(queue: &Queue) -> Wants {
+    queue.wanted(&mut Asking::new(&Arc::default(), Instant::now()))
 }
 
 fn wants(from: i64, epoch: i32, is_first: bool) -> Wants {
@@ -66,18 +72,18 @@ fn records_are_asked_for_while_there_is_room() {
     let (queue, waked) = queue();
     let mut batches = Batches::default();
     assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
-    assert_eq!(queue.wanted(), wants(5, -1, true));
+    assert_eq!(wanted(&queue), wants(5, -1, true));
     put(&queue, 5, 2);
     // The epoch is that of the last batch.
-    assert_eq!(queue.wanted(), wants(7, 3, false));
+    assert_eq!(wanted(&queue), wants(7, 3, false));
     put(&queue, 7, 2);
     assert_eq!(waked.load(Ordering::Relaxed), 2);
-    assert_eq!(queue.wanted(), Wants::Room);
+    assert_eq!(wanted(&queue), Wants::Room);
     // What is being read takes room until the next is taken.
     assert_eq!(read(&queue, &mut batches), (7, false));
-    assert_eq!(queue.wanted(), Wants::Room);
+    assert_eq!(wanted(&queue), Wants::Room);
     assert_eq!(read(&queue, &mut batches), (9, true));
-    assert_eq!(queue.wanted(), wants(9, 3, false));
+    assert_eq!(wanted(&queue), wants(9, 3, false));
     assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
     // Memory is used again: two buffers, and no more.
     assert_eq!([(); 3].map(|()| queue.buffer().len()), [2 * BATCH, 2 * BATCH, 0]);
@@ -88,10 +94,10 @@ fn a_batch_that_is_larger_than_all_room_is_read() {
     let (queue, _) = queue();
     let mut batches = Batches::default();
     put(&queue, 5, 20);
-    assert_eq!(queue.wanted(), Wants::Room);
+    assert_eq!(wanted(&queue), Wants::Room);
     assert_eq!(read(&queue, &mut batches), (25, false));
     assert_eq!(queue.take(&mut batches), (Taken::Nothing, true));
-    assert_eq!(queue.wanted(), wants(25, 3, false));
+    assert_eq!(wanted(&queue), wants(25, 3, false));
     // Its memory is not kept.
     assert_eq!(queue.buffer().capacity(), 0);
 }
@@ -103,12 +109,12 @@ fn answers_without_whole_batches_are_asked_for_again() {
         let bytes = batches(5, 1);
         queue.put(5, Answered { length, ..Answered::default() }, bytes);
     }
-    assert_eq!(queue.wanted(), wants(5, -1, false));
+    assert_eq!(wanted(&queue), wants(5, -1, false));
     assert_eq!(waked.load(Ordering::Relaxed), 0);
     // A log that goes on with another epoch, and has the record before: brokers may have lost what they knew of epochs.
     put(&queue, 5, 1);
     queue.put(6, Answered { diverges_at: Some(6), ..Answered::default() }, Vec::new());
-    assert_eq!(queue.wanted(), wants(6, -1, false));
+    assert_eq!(wanted(&queue), wants(6, -1, false));
     read(&queue, &mut Batches::default());
     // Of another request.
     put(&queue, 7, 1);
@@ -130,7 +136,7 @@ fn trouble_comes_behind_the_records_before_it() {
         put(&queue, 5, 1);
         // The first request with an epoch that has no answer is repeated without.
         queue.out_of_range(3);
-        assert_eq!((queue.wanted(), waked.load(Ordering::Relaxed)), (wants(6, -1, false), 1));
+        assert_eq!((wanted(&queue), waked.load(Ordering::Relaxed)), (wants(6, -1, false), 1));
         match trouble {
             Trouble::Diverged(_) => {
                 let answered = Answered { diverges_at: Some(3), ..Answered::default() };
@@ -151,10 +157,10 @@ fn trouble_comes_behind_the_records_before_it() {
         assert_eq!(queue.take(&mut batches), (Taken::Trouble(trouble), false));
         assert_eq!(queue.take(&mut batches), (Taken::Nothing, false), "it is said once");
         let expected = if is_over { Wants::Nothing } else { wants(6, -1, false) };
-        assert_eq!(queue.wanted(), expected);
+        assert_eq!(wanted(&queue), expected);
         // What is final stays.
         queue.fail(Trouble::Unknown);
-        assert_eq!(queue.wanted(), expected);
+        assert_eq!(wanted(&queue), expected);
     }
 }
 
@@ -236,10 +242,11 @@ fn leaders_of_earlier_epochs_are_believed_once_all_brokers_say_so() {
 
 #[test]
 fn buffers_count_with_all_of_their_memory() {
-    let queue = Queue::new(5, Room { queue: 4096, fetch: 1024 }, End::default(), || ());
+    let queue =
+        Queue::new(5, (Room { queue: 4096, fetch: 1024 }, Arc::default()), End::default(), || ());
     let mut batches = Batches::default();
     let mut next = 5;
-    while matches!(queue.wanted(), Wants::Records { .. }) {
+    while matches!(wanted(&queue), Wants::Records { .. }) {
         let bytes = self::batches(next, 1);
         let length = bytes.len();
         let mut buffer = Vec::with_capacity(1024);
@@ -252,5 +259,114 @@ fn buffers_count_with_all_of_their_memory() {
         read(&queue, &mut batches);
     }
     assert_eq!(queue.take(&mut batches).0, Taken::Nothing);
-    assert!(matches!(queue.wanted(), Wants::Records { from: 9, .. }));
+    assert!(matches!(wanted(&queue), Wants::Records { from: 9, .. }));
+}
+
+/// A hundred partitions with little room, and a broker that has a batch of a mebibyte for the first one that a request names.
+struct Many {
+    budget: Arc<Budget>,
+    /// With where the next batch begins.
+    queues: Vec<(Queue, i64)>,
+    turn: usize,
+}
+
+const LONG: usize = 1 << 20;
+
+impl Many {
+    fn new() -> Self {
+        let budget = Arc::<Budget>::default();
+        let room = Room { queue: 64 << 10, fetch: 8 << 10 };
+        let queue = || Queue::new(0, (room, Arc::clone(&budget)), End::default(), || ());
+        Self { queues: (0..100).map(|_| (queue(), 0)).collect(), budget, turn: 0 }
+    }
+
+    /// Asks once; returns whether there was something to ask for.
+    fn ask(&mut self, now: Instant) -> bool {
+        let mut asking = Asking::new(&self.budget, now);
+        self.turn += 1;
+        let len = self.queues.len();
+        let all = (0..len).map(|step| (self.turn + step) % len);
+        let wanted: Vec<_> = all
+            .filter(|at| matches!(self.queues[*at].0.wanted(&mut asking), Wants::Records { .. }))
+            .collect();
+        let Some(first) = wanted.first() else { return false };
+        let (queue, next) = &mut self.queues[*first];
+        let bytes = batches(*next, 1);
+        let length = bytes.len();
+        let mut buffer = Vec::with_capacity(LONG);
+        buffer.extend_from_slice(&bytes);
+        queue.put(*next, Answered { length, end: 1000, ..Answered::default() }, buffer);
+        *next += 1;
+        true
+    }
+
+    /// How many batches come, as long as there is something to ask for.
+    fn ask_all(&mut self, now: Instant) -> usize {
+        (0..).take_while(|_| self.ask(now)).count()
+    }
+
+    /// Reads what there is of some partitions; returns how often it was said that there is room.
+    fn read(&mut self, how_many: usize) -> usize {
+        let held =
+            self.queues.iter().filter(|(queue, next)| wanted(queue) == Wants::Room && *next > 0);
+        let read = |(queue, _): &(Queue, i64)| {
+            let mut batches = Batches::default();
+            let first = queue.take(&mut batches);
+            let waited_for = [first, queue.take(&mut batches)].map(|(_, waited_for)| waited_for);
+            usize::from(waited_for.contains(&true))
+        };
+        held.take(how_many).map(read).sum()
+    }
+}
+
+#[test]
+fn long_batches_of_many_partitions_take_no_more_than_is_reserved_for_all() {
+    let mut many = Many::new();
+    let now = Instant::now();
+    // What is reserved, and beyond it what few partitions may have.
+    let most = (100 * (64 << 10) + BEYOND) / LONG;
+    // The last one begins where there is room for a part of it.
+    assert_eq!(many.ask_all(now), most + 1);
+    assert_eq!(many.ask_all(now + PAUSE / 2), 0);
+    // As long as tasks read, nothing comes beyond it, and as much as they have read.
+    for step in 1..200u32 {
+        assert!(many.read(2) > 0, "the thread that fetches is waked");
+        assert_eq!(many.ask_all(now + PAUSE * step), 2);
+    }
+}
+
+#[test]
+fn tasks_that_wait_for_other_partitions_get_them() {
+    let mut many = Many::new();
+    let now = Instant::now();
+    let first = many.ask_all(now);
+    assert!(first < 20);
+    // Nothing is read: one more comes after each pause, until each partition has a batch.
+    let mut at = now;
+    for _ in first..100 {
+        assert_eq!(many.ask_all(at), 0);
+        at += PAUSE;
+        assert_eq!(many.ask_all(at), 1);
+    }
+    at += PAUSE;
+    assert_eq!(many.ask_all(at), 0);
+    assert!(many.queues.iter().all(|(_, next)| *next == 1));
+    // All is read, and there is room as at first.
+    assert!(many.read(100) > 0);
+    assert_eq!(many.ask_all(at), first);
+}
+
+#[test]
+fn what_a_partition_held_is_free_when_it_is_gone() {
+    let mut many = Many::new();
+    let now = Instant::now();
+    assert!(many.ask_all(now) > 0);
+    many.queues.truncate(1);
+    many.read(1);
+    assert_eq!(many.ask_all(now), 1);
+    // Held by none of the partitions, nor reserved for them.
+    let budget = Arc::clone(&many.budget);
+    drop(many);
+    assert!(Asking::new(&budget, now).may_ask(BEYOND, false));
+    assert!(!Asking::new(&budget, now).may_ask(BEYOND + 1, false));
 }
