@@ -289,6 +289,10 @@ where
     fn backlog(&self) -> Option<u64> {
         self.reader.backlog()
     }
+
+    fn is_caught_up(&self) -> bool {
+        self.reader.is_caught_up()
+    }
 }
 
 impl<T, F, M> fmt::Debug for Decoded<T, F, M> {

@@ -504,6 +504,14 @@ impl SplitReader for Reader {
         let end = self.until.or_else(|| self.end.get())?;
         Some(u64::try_from(end.saturating_sub(self.next)).unwrap_or(0))
     }
+
+    fn is_caught_up(&self) -> bool {
+        let is_answered = match &self.records {
+            Records::Direct { queue, .. } => queue.is_answered(),
+            Records::Librdkafka(_) => true,
+        };
+        is_answered && self.backlog() == Some(0)
+    }
 }
 
 impl Drop for Reader {

@@ -194,6 +194,7 @@ impl Assigned {
         self.failures += 1;
         self.leader = None;
         self.not_before = Instant::now() + pause.min(LONGEST_PAUSE);
+        self.queue.no_leader();
     }
 }
 

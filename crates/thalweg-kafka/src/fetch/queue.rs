@@ -34,8 +34,8 @@ struct State {
     trouble: Option<Trouble>,
     /// Nothing more is asked for: it would be in vain.
     is_over: bool,
-    /// Whether a broker has ever answered.
-    is_known: bool,
+    /// Whether a broker has answered since the partition had no leader.
+    is_answered: bool,
     /// Whether the partition was passed over, as there was no room.
     is_passed_over: bool,
 }
@@ -86,7 +86,7 @@ impl Queue {
             spare: Vec::new(),
             trouble: None,
             is_over: false,
-            is_known: false,
+            is_answered: false,
             is_passed_over: false,
         };
         budget.begin(room.queue);
@@ -142,7 +142,7 @@ impl Queue {
         if state.is_passed_over || !asking.may_ask(self.room.fetch, state.held > 0) {
             return Wants::Room;
         }
-        Wants::Records { from: state.next, epoch: state.epoch, is_first: !state.is_known }
+        Wants::Records { from: state.next, epoch: state.epoch, is_first: !state.is_answered }
     }
 
     /// How many bytes to ask for at a time.
@@ -157,18 +157,19 @@ impl Queue {
 
     /// Takes records that were asked for from this offset on.
     pub(super) fn put(&self, from: i64, answered: Answered, buffer: Vec<u8>) {
-        self.end.set(answered.end);
         let mut state = self.state();
-        state.is_known = true;
+        let was_behind = self.is_behind(&state);
+        self.end.set(answered.end);
+        state.is_answered = true;
         // Two brokers may be asked for the partition at once, when its leader has just changed.
         if state.next != from {
-            return;
+            return self.wake_if_changed(state, was_behind);
         }
         if let Some(end) = answered.diverges_at {
             if end >= from {
                 // It has the record before, of another epoch: brokers may have lost what they knew of epochs.
                 state.epoch = -1;
-                return;
+                return self.wake_if_changed(state, was_behind);
             }
             state.fail(Trouble::Diverged(end));
         } else if let Some(replica) = answered.replica {
@@ -184,12 +185,42 @@ impl Queue {
                         let (length, aborted) = (extent.length, answered.aborted);
                         state.fetched.push_back(Fetched { buffer, length, aborted });
                     }
-                    None => return self.keep(&mut state, buffer),
+                    None => {
+                        self.keep(&mut state, buffer);
+                        return self.wake_if_changed(state, was_behind);
+                    }
                 },
             }
         }
         drop(state);
         (self.wake)();
+    }
+
+    /// No broker is known that has the partition: there may be records, until one answers.
+    pub(super) fn no_leader(&self) {
+        let mut state = self.state();
+        let was_behind = self.is_behind(&state);
+        state.is_answered = false;
+        self.wake_if_changed(state, was_behind);
+    }
+
+    /// Whether a broker has answered since the partition had no leader.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.state().is_answered
+    }
+
+    /// Whether there may be records that were not fetched.
+    fn is_behind(&self, state: &State) -> bool {
+        !state.is_answered || self.end.get().is_none_or(|end| end > state.next)
+    }
+
+    /// Has a reader that has read all look again, if it was behind and is not any more, or the reverse.
+    fn wake_if_changed(&self, state: MutexGuard<'_, State>, was_behind: bool) {
+        let has_changed = self.is_behind(&state) != was_behind;
+        drop(state);
+        if has_changed {
+            (self.wake)();
+        }
     }
 
     /// There is no offset that was asked for, with this epoch.

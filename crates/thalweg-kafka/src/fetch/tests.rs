@@ -110,7 +110,7 @@ fn answers_without_whole_batches_are_asked_for_again() {
         queue.put(5, Answered { length, ..Answered::default() }, bytes);
     }
     assert_eq!(wanted(&queue), wants(5, -1, false));
-    assert_eq!(waked.load(Ordering::Relaxed), 0);
+    assert_eq!(waked.load(Ordering::Relaxed), 1, "it is known that there is nothing");
     // A log that goes on with another epoch, and has the record before: brokers may have lost what they knew of epochs.
     put(&queue, 5, 1);
     queue.put(6, Answered { diverges_at: Some(6), ..Answered::default() }, Vec::new());
@@ -119,6 +119,34 @@ fn answers_without_whole_batches_are_asked_for_again() {
     // Of another request.
     put(&queue, 7, 1);
     assert_eq!(queue.take(&mut Batches::default()), (Taken::Nothing, false));
+}
+
+/// Event time waits for a partition of which it is not known whether it has records.
+#[test]
+fn a_reader_looks_again_when_it_is_known_or_not_whether_there_are_records() {
+    let (queue, waked) = queue();
+    let answer = |from, end| {
+        queue.put(from, Answered { end, ..Answered::default() }, Vec::new());
+        (queue.is_answered(), waked.swap(0, Ordering::Relaxed))
+    };
+    let lost = || {
+        queue.no_leader();
+        (queue.is_answered(), waked.swap(0, Ordering::Relaxed))
+    };
+    assert_eq!(lost(), (false, 0), "as before");
+    assert_eq!(answer(5, 7), (true, 0), "there are two");
+    assert_eq!(answer(5, 7), (true, 0));
+    put(&queue, 5, 2);
+    assert_eq!(waked.swap(0, Ordering::Relaxed), 1, "they come, and there are more");
+    assert_eq!(answer(7, 7), (true, 1), "there were none");
+    assert_eq!(answer(7, 7), (true, 0));
+    // Of a request from before.
+    assert_eq!(answer(5, 8), (true, 1));
+    assert_eq!(answer(7, 7), (true, 1));
+    assert_eq!(lost(), (false, 1));
+    assert_eq!(lost(), (false, 0));
+    assert_eq!(wanted(&queue), wants(7, 3, true), "a broker is to answer at once");
+    assert_eq!(answer(7, 7), (true, 1));
 }
 
 #[test]
