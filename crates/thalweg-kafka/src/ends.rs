@@ -5,6 +5,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The ends of partitions, of all clients of a source.
 #[derive(Debug, Default)]
@@ -29,6 +30,28 @@ impl End {
         if end >= 0 {
             self.0.store(end, Ordering::Relaxed);
         }
+    }
+}
+
+/// How long all of a partition has been read that ends before the offset until which it is to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Shortfall {
+    /// When to warn of it next.
+    warn_at: Option<Instant>,
+}
+
+impl Shortfall {
+    /// A leader that was just elected may know an end of before for as long as this.
+    const FIRST: Duration = Duration::from_secs(10);
+    const AGAIN: Duration = Duration::from_secs(60);
+
+    /// It is still so; returns whether to warn of it.
+    pub(crate) fn is_to_be_logged(&mut self, now: Instant) -> bool {
+        let is_due = *self.warn_at.get_or_insert(now + Self::FIRST) <= now;
+        if is_due {
+            self.warn_at = Some(now + Self::AGAIN);
+        }
+        is_due
     }
 }
 
@@ -83,6 +106,15 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_that_stays_too_early_is_logged_again_and_again() {
+        let mut shortfall = Shortfall::default();
+        let begin = Instant::now();
+        let logged =
+            (0..200u64).filter(|at| shortfall.is_to_be_logged(begin + Duration::from_secs(*at)));
+        assert_eq!(logged.collect::<Vec<_>>(), [10, 70, 130, 190]);
+    }
 
     #[test]
     fn ends_are_in_the_statistics_of_a_client() {

@@ -3,7 +3,7 @@
 use crate::ahead::Room;
 use crate::client::{Client, Consumer, FoundEnds, Suspect, Verdict, error};
 use crate::connections::Watch;
-use crate::ends::End;
+use crate::ends::{End, Shortfall};
 use crate::fetch::{Fetcher, Queue, Taken, Trouble, named_code};
 use crate::message::{Message, MessageRef};
 use crate::partition::{Partition, Position, gone, hopeless, list_of, place};
@@ -42,6 +42,8 @@ pub struct Reader {
     all_read_at: Option<i64>,
     /// While it is looked whether librdkafka has read all.
     end_of_fetch: Option<EndOfFetch>,
+    /// While the partition ends before it should.
+    shortfall: Shortfall,
     /// Whether a topic that was deleted is left out.
     leaves_deleted: bool,
     /// Set while it is not known whether the partition is there.
@@ -129,6 +131,7 @@ impl Reader {
             end: client.connections().ends.of(&partition.topic, partition.number),
             all_read_at: None,
             end_of_fetch: None,
+            shortfall: Shortfall::default(),
             leaves_deleted: false,
             suspected: None,
             records,
@@ -175,7 +178,7 @@ impl Reader {
                     }
                     match taken {
                         Taken::Records => {
-                            self.suspected = None;
+                            (self.suspected, self.shortfall) = (None, Shortfall::default());
                             left -= 1;
                         }
                         Taken::Trouble(trouble) => self.trouble(trouble)?,
@@ -367,8 +370,18 @@ impl Reader {
         Ok(())
     }
 
-    /// What is to be done where librdkafka may have read all.
+    /// What is to be done where all that was fetched was read.
     fn wait_for_end(&mut self) -> Result<ReadStatus> {
+        if let Records::Direct { queue, .. } = &self.records {
+            // Where a job goes on, the log may have been cut off since its end was decided.
+            let known = self.until.zip(self.end.get()).filter(|_| queue.is_answered());
+            let Some((until, end)) = known.filter(|(until, end)| end < until && *end <= self.next)
+            else {
+                return Ok(ReadStatus::Pending);
+            };
+            self.is_short(end, until);
+            return Ok(ReadStatus::PendingFor(ASK_AGAIN));
+        }
         let Some(EndOfFetch::Asked(ends, at)) = &self.end_of_fetch else {
             return Ok(ReadStatus::Pending);
         };
@@ -380,16 +393,23 @@ impl Reader {
             Some(answer) => {
                 match answer {
                     None => self.suspect(),
-                    Some((_, end)) => log::info!(
-                        "{}: {} ends at {end} for now, and is to be read until {until}",
-                        self.client.connections().operator(),
-                        self.partition
-                    ),
+                    Some((_, end)) => self.is_short(end, until),
                 }
                 self.ask_for_end()?;
             }
         }
         Ok(ReadStatus::PendingFor(ASK_AGAIN))
+    }
+
+    /// Warns, now and then, of a partition that ends before it should.
+    fn is_short(&mut self, end: i64, until: i64) {
+        if self.shortfall.is_to_be_logged(Instant::now()) {
+            let (reader, at) = (self.client.connections().operator(), &self.partition);
+            log::warn!(
+                "{reader}: {at} ends at offset {end} for now, and is to be read until {until}, which the job waits for: a transaction may be \
+                 open there; if the brokers have lost records, begin anew (`thalweg checkpoint rm --all DIR`)"
+            );
+        }
     }
 
     /// Asks whether the partition ends where it should.

@@ -5,12 +5,17 @@ use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer as _};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use thalweg::Environment;
-use thalweg::config::Config;
-use thalweg_kafka::KafkaSource;
+use thalweg::config::{CheckpointConfig, Config};
+use thalweg::operators::time::Watermarks;
+use thalweg::operators::window::EventTimeWindow;
+use thalweg::time::Timestamp;
+use thalweg::{Environment, ErrorKind};
+use thalweg_kafka::{KafkaSink, KafkaSource};
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
 
@@ -166,4 +171,153 @@ fn what_brokers_cannot_answer_for_now_is_asked_again() {
     }
     check(&read, 100 + 10 * errors.len() as u64);
     job.cancel();
+}
+
+/// The broker of a partition is away for longer than partitions may be silent, while the others go on in event time.
+#[test]
+fn records_that_come_when_a_broker_is_back_are_not_late() {
+    const RECORDS: u64 = 800;
+    const SILENT: Duration = Duration::from_secs(2);
+    const AWAY: (i32, u64) = (2, 1);
+    let cluster = cluster();
+    for partition in 0..PARTITIONS {
+        let broker = if partition == AWAY.1 as i32 { AWAY.0 } else { 1 };
+        cluster.partition_leader("numbers", partition, Some(broker)).unwrap();
+    }
+    let producer = producer(&cluster);
+    let send_all = |numbers: &mut dyn Iterator<Item = u64>| {
+        numbers.for_each(|n| send(&producer, n));
+        producer.flush(PATIENCE).expect("all are written");
+    };
+    let is_away = |n: &u64| n % PARTITIONS as u64 == AWAY.1;
+    send_all(&mut (0..RECORDS / 2));
+    // One task reads all partitions.
+    let mut config = Config::default();
+    config.cores = 1.try_into().unwrap();
+    let env = Environment::with_config(config);
+    let read = Arc::<AtomicUsize>::default();
+    let adds = Arc::clone(&read);
+    env.read(KafkaSource::new(cluster.bootstrap_servers(), "numbers"))
+        .try_map(|message| Ok::<_, thalweg::Error>(message.text()?.parse::<i64>().unwrap()))
+        .assign_timestamps(
+            |n| Timestamp::from_secs(*n),
+            Watermarks::monotonous().idle_after(SILENT),
+        )
+        .inspect(move |_| _ = adds.fetch_add(1, Ordering::SeqCst))
+        .group_by(|_| ())
+        .window(EventTimeWindow::tumbling(Duration::from_secs(1)))
+        .count()
+        .unkey()
+        .for_each(drop);
+    let job = env.start().expect("the job can be started");
+    let is_read = |count: u64| read.load(Ordering::SeqCst) as u64 == count;
+    wait("the first half", &job, || is_read(RECORDS / 2));
+    cluster.broker_down(AWAY.0).unwrap();
+    send_all(&mut (RECORDS / 2..RECORDS).filter(|n| !is_away(n)));
+    wait("what other brokers have", &job, || is_read(RECORDS / 8 * 7));
+    thread::sleep(2 * SILENT);
+    cluster.broker_up(AWAY.0).unwrap();
+    send_all(&mut (RECORDS / 2..RECORDS).filter(is_away));
+    wait("all", &job, || is_read(RECORDS));
+    job.drain();
+    let stats = job.wait().expect("the job ends well");
+    let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+    assert_eq!(late, 0);
+}
+
+/// Keeps what is logged.
+struct Kept(Mutex<Vec<String>>);
+
+impl log::Log for Kept {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        self.0.lock().unwrap().push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
+static KEPT: Kept = Kept(Mutex::new(Vec::new()));
+
+/// Another cluster in the place of the first one, as after one was restored, has fewer records.
+#[test]
+fn a_log_that_ends_before_the_jobs_end_is_warned_of() {
+    log::set_logger(&KEPT).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let dir = tempfile::tempdir().unwrap();
+    // A program may have one job in a directory.
+    let folders = ["first", "second"].map(|name| dir.path().join(name));
+    let begin = |folder: &Path, records: u64, gate: u64| {
+        let cluster = cluster();
+        let producer = producer(&cluster);
+        (0..records).for_each(|n| send(&producer, n));
+        producer.flush(PATIENCE).expect("all are written");
+        let mut config = Config::default();
+        config.cores = 1.try_into().unwrap();
+        config.checkpoints = Some(CheckpointConfig::new(folder));
+        let env = Environment::with_config(config);
+        let read = Arc::<AtomicUsize>::default();
+        let adds = Arc::clone(&read);
+        let source = KafkaSource::new(cluster.bootstrap_servers(), "numbers");
+        env.read(source.until_now().read_recreated_topics())
+            .map(|message| message.offset())
+            // The first run is stopped before its end.
+            .for_each(move |_| {
+                if adds.fetch_add(1, Ordering::SeqCst) as u64 >= gate {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+        (env.start().expect("the job can be started"), cluster, read)
+    };
+    let (job, _first, read) = begin(&folders[0], 20_000, 100);
+    wait("some records", &job, || read.load(Ordering::SeqCst) > 100);
+    job.suspend().expect("the job can be suspended");
+    assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Suspended);
+    std::fs::rename(&folders[0], &folders[1]).unwrap();
+    let (job, _second, _) = begin(&folders[1], 19_000, u64::MAX);
+    // The first run may have read one of the partitions to its end.
+    let warning = "ends at offset 4750 for now, and is to be read until 5000";
+    let says = || KEPT.0.lock().unwrap().iter().any(|line| line.contains(warning));
+    wait("the warning", &job, says);
+    job.cancel();
+}
+
+/// Of 97 partitions, those of keys with 0 to 40 bytes: `Utils.toPositive(Utils.murmur2(key)) % 97` of Kafka's client in Java.
+const OF_KEYS: [i32; 41] = [
+    35, 37, 59, 87, 21, 66, 59, 69, 94, 24, 34, 34, 53, 80, 21, 86, 56, 87, 39, 14, 81, 25, 30, 66,
+    5, 69, 29, 74, 64, 38, 63, 11, 96, 72, 63, 4, 73, 32, 96, 53, 58,
+];
+
+#[test]
+fn keys_of_any_length_go_to_the_partitions_of_kafkas_own_client() {
+    let cluster = cluster();
+    cluster.create_topic("keys", 97, 1).expect("a topic");
+    let servers = cluster.bootstrap_servers();
+    let key = |length: usize| (0..length).map(|i| (i * 37 + length * 11) as u8).collect::<Vec<_>>();
+    let env = Environment::with_config(Config::default());
+    // The last ones have no key.
+    let keys = (0..200).map(move |length| (length <= 40).then(|| key(length)));
+    let sink = KafkaSink::at_least_once(&servers, "keys", |key: Option<Vec<u8>>, record| {
+        if let Some(key) = key {
+            record.key(key);
+        }
+        Ok(())
+    });
+    env.iter(keys).write(sink);
+    env.run().expect("all are written");
+    let env = Environment::with_config(Config::default());
+    let read = env
+        .read(KafkaSource::new(&servers, "keys").until_now())
+        .map(|message| (message.key().map(<[u8]>::to_vec), message.partition()))
+        .collect::<Vec<_>>();
+    env.run().expect("all are read");
+    let (with, without): (Vec<_>, Vec<_>) =
+        read.take().unwrap().into_iter().partition(|(key, _)| key.is_some());
+    let expected: BTreeMap<_, _> =
+        OF_KEYS.iter().enumerate().map(|(length, at)| (Some(key(length)), *at)).collect();
+    assert_eq!(with.into_iter().collect::<BTreeMap<_, _>>(), expected);
+    assert_eq!(without.len(), 159);
 }
