@@ -478,7 +478,7 @@ mod tests {
     use crate::Environment;
     use crate::check::{every, every_on_one_host};
     use crate::config::{Config, Scheduler};
-    use crate::operators::window::EventTimeWindow;
+    use crate::operators::window::{EventTimeWindow, SessionWindow};
     use crate::sync::{AtomicI64, Ordering};
 
     /// Measures the greatest distance in event time between the records that two tasks emit at the same time.
@@ -577,6 +577,41 @@ mod tests {
         let stats = env.start().unwrap().wait().unwrap();
         let late = stats.operators.iter().map(|op| op.late_records).sum();
         (counts.map(|count| count.unwrap()).sum(), late)
+    }
+
+    /// The record of a task that is idle from then on is in its window, which the other task's watermark ends.
+    #[test]
+    fn what_came_before_a_task_is_idle_is_not_late() {
+        let run = |seed, is_session| {
+            let mut config =
+                Config { scheduler: Scheduler::Deterministic { seed }, ..Config::default() };
+            config.cores = 2.try_into().unwrap();
+            let env = Environment::with_config(config);
+            let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(200));
+            let timed = env
+                .generate(100.0, |n| (n < 300).then_some(n))
+                .repartition_by(|n, _| usize::from(*n == 0))
+                .assign_timestamps(|n| Timestamp::from_millis(10 * *n as i64), watermarks)
+                .group_by(|_| ());
+            let second = Duration::from_secs(1);
+            let counts = match is_session {
+                false => {
+                    let counts = timed.window(EventTimeWindow::tumbling(second)).count();
+                    counts.unkey().map(|((), pane)| pane.value).to_channel()
+                }
+                true => {
+                    let counts = timed.window(SessionWindow::new(second)).count();
+                    counts.unkey().map(|((), pane)| pane.value).to_channel()
+                }
+            };
+            let stats = env.start().unwrap().wait().unwrap();
+            let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+            (counts.map(|count| count.unwrap()).collect::<Vec<_>>(), late)
+        };
+        for seed in 0..4 {
+            assert_eq!(run(seed, false), (vec![100; 3], 0));
+            assert_eq!(run(seed, true), (vec![300], 0));
+        }
     }
 
     #[test]

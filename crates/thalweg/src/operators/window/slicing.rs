@@ -1,6 +1,6 @@
 //! Aggregates the records of a task slice by slice before they are sent.
 //!
-//! The aggregates of a slice are sent when the task's own watermark has passed its end, and earlier only if the
+//! The aggregates of a slice are sent when the task's own watermark has passed its end, and earlier only if the task is idle or the
 //! tables have outgrown the cache. A record that arrives later is sent by itself, so that the receiver can count
 //! late records. Windows with early results also need their input early: each record by itself, or all partial
 //! aggregates at each tick. If few keys repeat, records are sent one by one for a while, since a look-up then
@@ -377,8 +377,9 @@ where
                 self.passed = self.passed.max(Some(at));
                 closed
             }
-            Event::Idle | Event::Partition(_) => None,
-            Event::Barrier(_) | Event::End => Some(SliceId::MAX),
+            Event::Partition(_) => None,
+            // From now on, this task does not hold back the end of windows that have some of it.
+            Event::Idle | Event::Barrier(_) | Event::End => Some(SliceId::MAX),
             Event::Round(_) => {
                 self.closed = None;
                 Some(SliceId::MAX)
