@@ -1,12 +1,14 @@
 //! Splits without records do not hold event time back once they are idle; those whose records have not come do.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg::config::{Config, Scheduler};
 use thalweg::connector::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::EventTimeWindow;
 use thalweg::time::Timestamp;
-use thalweg::{Environment, Result};
+use thalweg::{Environment, JobControl, Result};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How many records each of the two splits has.
@@ -22,8 +24,8 @@ enum Known {
     Nothing,
 }
 
-/// Two splits with a record of each second. Those of one come each second, and those of the other at once: the first one at the
-/// beginning, and all others behind the last of the other split.
+/// Two splits with a record of each second. Those of one come each second, and those of the other at once: the first two as they are
+/// due, and all others behind the last of the other split.
 struct Delayed(Known);
 
 struct Reader {
@@ -66,8 +68,7 @@ impl SplitReader for Reader {
             return Ok(ReadStatus::End);
         }
         let due = match self.next {
-            0 => 0,
-            _ if self.is_delayed => RECORDS + 5,
+            _ if self.is_delayed && self.next > 1 => RECORDS + 5,
             next => next,
         };
         if self.seconds < due {
@@ -99,13 +100,17 @@ impl SplitReader for Reader {
     }
 }
 
-/// The records in windows, and those that are too late for them.
-fn counted(known: Known, cores: usize) -> (u64, u64) {
+fn simulated(cores: usize) -> Environment {
     let mut config = Config::default();
     config.scheduler = Scheduler::Deterministic { seed: 1 };
     config.cores = cores.try_into().unwrap();
-    let env = Environment::with_config(config);
-    let watermarks = Watermarks::monotonous().idle_after(5 * SECOND);
+    Environment::with_config(config)
+}
+
+/// The records in windows, and those that are too late for them. A watermark is sent at most once in that time.
+fn counted(known: Known, cores: usize, interval: Duration) -> (u64, u64) {
+    let env = simulated(cores);
+    let watermarks = Watermarks::monotonous().idle_after(5 * SECOND).at_most_every(interval);
     let counts = env
         .read(Delayed(known))
         .assign_timestamps(|second| Timestamp::from_secs(*second as i64), watermarks)
@@ -123,9 +128,101 @@ fn a_split_whose_records_have_not_come_is_not_idle() {
     // With a task for both splits, and one for each.
     for cores in [1, 2] {
         for known in [Known::Backlog, Known::Away] {
-            assert_eq!(counted(known, cores), (2 * RECORDS, 0), "{known:?}, {cores} tasks");
+            let counted = counted(known, cores, Duration::ZERO);
+            assert_eq!(counted, (2 * RECORDS, 0), "{known:?}, {cores} tasks");
         }
-        let (counts, late) = counted(Known::Nothing, cores);
-        assert!(late > RECORDS / 2 && counts + late == 2 * RECORDS, "{counts}, {late}");
+        // Also if the last watermark before is held back for longer than that.
+        for interval in [Duration::ZERO, 8 * SECOND] {
+            let (counts, late) = counted(Known::Nothing, cores, interval);
+            assert!(late > RECORDS / 2 && counts + late == 2 * RECORDS, "{counts}, {late}");
+        }
     }
+}
+
+/// A split with a record each second, and one that is found after ten and has its records, from then on, five seconds later.
+#[derive(Default)]
+struct Added(AtomicU64);
+
+struct Cursor {
+    is_added: bool,
+    next: u64,
+    /// That have passed.
+    seconds: u64,
+}
+
+impl SplitSource for Added {
+    type Item = u64;
+    type Split = String;
+    type Position = u64;
+    type Reader = Cursor;
+
+    fn describe(&self) -> String {
+        "numbers of splits that are added".to_owned()
+    }
+
+    fn is_bounded(&self) -> bool {
+        false
+    }
+
+    fn look_again_after(&self) -> Option<Duration> {
+        Some(SECOND)
+    }
+
+    fn splits(&self) -> Result<Vec<String>> {
+        let all = if self.0.fetch_add(1, Ordering::Relaxed) < 10 { 1 } else { 2 };
+        Ok(["first", "added"][..all].iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn open(&self, split: &String, _: Option<u64>, _: &SplitContext) -> Result<Cursor> {
+        let is_added = split == "added";
+        Ok(Cursor { is_added, next: if is_added { 10 } else { 0 }, seconds: 0 })
+    }
+}
+
+impl SplitReader for Cursor {
+    type Item = u64;
+    type Position = u64;
+
+    fn read(&mut self, out: &mut impl Emit<u64>) -> Result<ReadStatus> {
+        let due = if self.is_added { 5 } else { self.next };
+        if self.seconds < due || self.next == RECORDS {
+            self.seconds += 1;
+            return Ok(ReadStatus::PendingFor(SECOND));
+        }
+        out.emit(self.next);
+        self.next += 1;
+        Ok(ReadStatus::More)
+    }
+
+    fn position(&self) -> u64 {
+        self.next
+    }
+
+    fn is_caught_up(&self) -> bool {
+        !self.is_added || self.next > 10
+    }
+}
+
+#[test]
+fn a_split_that_is_added_to_an_idle_task_holds_event_time_back() {
+    static CONTROL: OnceLock<JobControl> = OnceLock::new();
+    let env = simulated(2);
+    let watermarks = Watermarks::monotonous().idle_after(8 * SECOND);
+    let counts = env
+        .read(Added::default())
+        .inspect(|second| {
+            if *second == RECORDS - 1 {
+                CONTROL.wait().drain();
+            }
+        })
+        .assign_timestamps(|second| Timestamp::from_secs(*second as i64), watermarks)
+        .group_by(|_| ())
+        .window(EventTimeWindow::tumbling(SECOND))
+        .count();
+    let counts = counts.unkey().map(|((), window)| window.value).to_channel();
+    let job = env.start().unwrap();
+    assert!(CONTROL.set(job.control()).is_ok());
+    let stats = job.wait().unwrap();
+    assert_eq!(stats.operators.iter().map(|op| op.late_records).sum::<u64>(), 0, "{stats}");
+    assert!(counts.map(|count| count.unwrap()).sum::<u64>() > RECORDS);
 }

@@ -226,7 +226,12 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
             PartitionEvent::Piece(partition) => return self.enter(Some(partition)),
             PartitionEvent::PieceEnd => return self.enter(None),
             PartitionEvent::Split(split) => {
-                self.splits.enter(split, &mut self.generator, &self.first);
+                let is_new = self.splits.enter(split, &mut self.generator, &self.first);
+                // It holds event time back from now on, though it may take long to open.
+                if is_new && std::mem::take(&mut self.idle) {
+                    (self.quiet_since, self.settled) = (None, false);
+                    self.next.event(Event::Watermark(self.said.unwrap_or(Timestamp::MIN)));
+                }
             }
             PartitionEvent::Quiet(split) => self.splits.quiet(split, self.clock.now()),
             PartitionEvent::Behind(split) => self.splits.behind(split),
@@ -289,16 +294,19 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
     /// whether it was emitted.
     fn say(&mut self, now: Nanos, returned: bool) -> bool {
         (self.said_at, self.batches) = (now, 0);
+        // Where all splits are left out, what they have come to is still said.
+        let mut own = self.own_watermark();
         if let Some(idle_after) = self.idle_after {
             self.splits.leave_out(now.saturating_sub(idle_after));
+            own = own.max(self.own_watermark());
         }
-        let own = self.own_watermark();
         let watermark = match self.partition {
             Some(partition) => self.partitions.advance(partition, self.task, own),
             None => own,
         };
         let watermark = watermark.max(self.said);
         if watermark <= self.said && !returned {
+            self.held = false;
             return false;
         }
         self.held = now < self.due && !returned;

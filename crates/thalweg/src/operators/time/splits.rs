@@ -122,8 +122,8 @@ impl<G> Splits<G> {
 
 impl<G: Clone> Splits<G> {
     /// The records that follow are of this split. `generator` becomes that of the split, and `first` is the one of a split that
-    /// is new.
-    pub(super) fn enter<I>(&mut self, split: usize, generator: &mut G, first: &G)
+    /// is new. Returns whether it is.
+    pub(super) fn enter<I>(&mut self, split: usize, generator: &mut G, first: &G) -> bool
     where
         I: Record + ?Sized,
         G: WatermarkGenerator<I>,
@@ -135,9 +135,11 @@ impl<G: Clone> Splits<G> {
             quiet_since: None,
             idle: false,
         };
+        let is_new = !self.all.contains_key(&split);
         let of = self.all.entry(split).or_insert_with(new);
         *generator = of.generator.take().unwrap_or_else(|| first.clone());
         self.current = Some(split);
+        is_new
     }
 
     /// A split has been read to its end.
