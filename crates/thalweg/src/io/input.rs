@@ -32,7 +32,7 @@ use std::sync::{Arc, OnceLock};
 /// One or several inputs: each a file, a directory or a glob.
 ///
 /// A directory stands for every file below it that is not hidden, a glob (`*`, `?`, `[a-z]`, `**`) for its matches;
-/// see [`expand_inputs`] for the rules. Strings, paths, and vectors, arrays and slices of them are `Paths`.
+/// see [`expand_inputs`](super::files::expand_inputs) for the rules. Strings, paths, and vectors, arrays and slices of them are `Paths`.
 pub trait Paths {
     /// The inputs as a list.
     fn into_paths(self) -> Vec<PathBuf>;
