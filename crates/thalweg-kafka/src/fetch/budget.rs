@@ -42,19 +42,22 @@ impl Budget {
         self.held.fetch_add(bytes, Ordering::SeqCst);
     }
 
-    /// So much was read. Returns whether there is room again that partitions were passed over for.
-    pub(super) fn free(&self, bytes: usize) -> bool {
+    /// So much of a partition was read, and all that it had or not. Returns whether to look again, as partitions were passed over:
+    /// there is room, or this one has nothing any more, which is asked for where others wait for it.
+    pub(super) fn free(&self, bytes: usize, is_all: bool) -> bool {
         self.held.fetch_sub(bytes, Ordering::SeqCst);
         if bytes == 0 || !self.is_short.load(Ordering::SeqCst) {
             return false;
         }
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.fits(0) && self.is_short.swap(false, Ordering::SeqCst)
+        (is_all || self.fits(0)) && self.is_short.swap(false, Ordering::SeqCst)
     }
 
     fn fits(&self, bytes: usize) -> bool {
         let most = self.reserved.load(Ordering::SeqCst).saturating_add(BEYOND);
-        self.held.load(Ordering::SeqCst).saturating_add(bytes) <= most
+        let held = self.held.load(Ordering::SeqCst);
+        // A batch may be longer than all.
+        held == 0 || held.saturating_add(bytes) <= most
     }
 
     /// Whether nothing was read for so long that a request may go beyond.
@@ -75,11 +78,13 @@ pub(super) struct Asking {
     bytes: usize,
     /// Whether it may go beyond what there is room for, once that was needed.
     goes_beyond: Option<bool>,
+    /// Whether a partition was passed over.
+    is_short: bool,
 }
 
 impl Asking {
     pub(super) fn new(budget: &Arc<Budget>, now: Instant) -> Self {
-        Self { budget: Arc::clone(budget), now, bytes: 0, goes_beyond: None }
+        Self { budget: Arc::clone(budget), now, bytes: 0, goes_beyond: None, is_short: false }
     }
 
     /// Whether so many bytes of a partition may be asked for, of which something is held or not.
@@ -97,12 +102,13 @@ impl Asking {
             self.budget.hold(bytes);
             self.bytes += bytes;
         }
+        self.is_short |= !fits && !goes_beyond;
         fits || goes_beyond
     }
 
-    /// When to look again, if a partition was passed over that could not wait.
+    /// When to look again, if a partition was passed over: all that the task reads next may be of it by then.
     pub(super) fn again(&self) -> Option<Instant> {
-        self.goes_beyond.is_some().then(|| self.now + PAUSE)
+        self.is_short.then(|| self.now + PAUSE)
     }
 }
 

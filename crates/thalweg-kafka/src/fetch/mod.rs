@@ -410,8 +410,7 @@ impl Shared {
         let mut connection = Connection::new(&self.settings, host, port)?;
         self.client.connections().work();
         let mut turn = 0;
-        while let Some(Asked { limits, wanted, queues, asking: _asking }) = self.wanted(node, turn)
-        {
+        while let Some(Asked { limits, wanted, queues, asking }) = self.wanted(node, turn) {
             turn += 1;
             let mut moved = Vec::new();
             let take = |at: usize, answered: Answered, buffer| match verdict(answered.code) {
@@ -425,6 +424,7 @@ impl Shared {
             };
             let buffer = |at: usize| queues[at].buffer();
             let throttled = connection.fetch(&limits, &wanted, buffer, take)?;
+            drop(asking);
             if turn == 1 {
                 self.state().reported.remove(&node);
             }

@@ -89,7 +89,7 @@ impl Queue {
             is_answered: false,
             is_passed_over: false,
         };
-        budget.begin(room.queue);
+        budget.begin(room.queue.max(room.fetch));
         Self { state: Mutex::new(state), room, budget, end, wake: Box::new(wake) }
     }
 
@@ -109,7 +109,7 @@ impl Queue {
         let read = batches.replace(fetched.unwrap_or_default());
         let bytes = read.buffer.capacity();
         state.held -= bytes;
-        let is_short = self.budget.free(bytes);
+        let is_short = self.budget.free(bytes, state.held == 0);
         self.keep(&mut state, read.buffer);
         let is_waited_for = state.is_passed_over && self.has_room(&state);
         if is_waited_for {
@@ -262,7 +262,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.budget.end(self.room.queue, self.state().held);
+        self.budget.end(self.room.queue.max(self.room.fetch), self.state().held);
     }
 }
 

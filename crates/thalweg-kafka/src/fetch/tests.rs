@@ -379,6 +379,14 @@ fn tasks_that_wait_for_other_partitions_get_them() {
     at += PAUSE;
     assert_eq!(many.ask_all(at), 0);
     assert!(many.queues.iter().all(|(_, next)| *next == 1));
+    let mut asking = Asking::new(&many.budget, at);
+    assert!(!asking.may_ask(1, true));
+    assert_eq!(asking.again(), Some(at + PAUSE), "each may have nothing by then");
+    drop(asking);
+    // The one for which the others wait is read, and they are not.
+    assert_eq!((many.read(1), many.ask_all(at)), (1, 0));
+    at += PAUSE;
+    assert_eq!(many.ask_all(at), 1);
     // All is read, and there is room as at first.
     assert!(many.read(100) > 0);
     assert_eq!(many.ask_all(at), first);
@@ -395,6 +403,10 @@ fn what_a_partition_held_is_free_when_it_is_gone() {
     // Held by none of the partitions, nor reserved for them.
     let budget = Arc::clone(&many.budget);
     drop(many);
-    assert!(Asking::new(&budget, now).may_ask(BEYOND, false));
-    assert!(!Asking::new(&budget, now).may_ask(BEYOND + 1, false));
+    let mut asking = Asking::new(&budget, now);
+    assert!(asking.may_ask(BEYOND, false));
+    assert!(!asking.may_ask(1, false));
+    drop(asking);
+    // One batch may be longer than all.
+    assert!(Asking::new(&budget, now).may_ask(BEYOND + 1, false));
 }
