@@ -493,8 +493,12 @@ impl<'a> Progress<'a> {
                 return Err(cause);
             }
         }
-        let goes_on = !self.connections.are_refused() && self.since.elapsed() < ANSWER;
-        if goes_on && !self.connections.are_cancelled() { Ok(()) } else { Err(cause) }
+        let patience = if self.connections.are_cancelled() { SLICE } else { ANSWER };
+        if !self.connections.are_refused() && self.since.elapsed() < patience {
+            Ok(())
+        } else {
+            Err(cause)
+        }
     }
 }
 

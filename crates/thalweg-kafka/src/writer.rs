@@ -7,7 +7,7 @@ use crate::kept::Kept;
 use crate::open::{OpenTransactions, ended, has_ended};
 use crate::outgoing::{Limits, Outgoing, named};
 use crate::rights::{Needs, code_of};
-use crate::transactions::Epoch;
+use crate::transactions::{Epoch, SLICE};
 use rdkafka::Message as _;
 use rdkafka::client::{ClientContext, OAuthToken};
 use rdkafka::config::RDKafkaLogLevel;
@@ -336,9 +336,15 @@ impl Sent {
     pub(crate) fn wait(&self, deliveries: &Deliveries) -> Result<()> {
         self.end();
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut left, mut since) = (usize::MAX, Instant::now());
         while !self.is_complete() {
             deliveries.check()?;
-            if deliveries.connections.are_cancelled() {
+            let now_left = self.on_their_way.load(Ordering::SeqCst);
+            if now_left != left {
+                (left, since) = (now_left, Instant::now());
+            }
+            // Brokers that answer are waited for.
+            if deliveries.connections.are_cancelled() && since.elapsed() >= SLICE {
                 return Err(Connections::cancelled("send all records"));
             }
             // The last one may have come before it was known that it is the last.

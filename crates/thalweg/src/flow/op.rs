@@ -1,7 +1,7 @@
 //! An operator's identity, and the signals of its job.
 
 use super::{Depth, Epoch, catch, discard};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::{Path, PathBuf};
@@ -55,11 +55,11 @@ impl Op {
 ///
 /// How the job ends is decided once, under one lock: by the first failure (a cancellation is one too), or by the last
 /// task that ends. Outputs become visible only after that decision, so a job that is cancelled publishes none of
-/// them, and one that publishes can no longer be cancelled.
+/// them, and one that publishes can no longer be cancelled, but for what it waits for outside in vain ([`Signals::is_cancelled`]).
 #[derive(Default)]
 pub(crate) struct Signals {
     stopped: AtomicBool,
-    /// Whether the program wants the job to end at once, also where its outputs are being published.
+    /// Whether nothing outside is waited for any more: the job has failed, or is cancelled, also while its outputs are published.
     cancelled: AtomicBool,
     draining: AtomicBool,
     /// The last barrier that sources are to send.
@@ -164,6 +164,10 @@ impl Signals {
         match (&*ending, outcome) {
             (Ending::Undecided, Ok(())) => *ending = Ending::Done,
             (Ending::Undecided, Err(error)) => {
+                // What a job commits that is suspended counts.
+                if error.kind() != ErrorKind::Suspended {
+                    self.cancel();
+                }
                 *ending = Ending::Failed(error);
                 self.stopped.store(true, Ordering::Release);
             }
@@ -184,14 +188,14 @@ impl Signals {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Notes that the program has cancelled the job, however it ends.
+    /// Notes that the job was cancelled, however it ends, or has failed.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
     }
 
     /// Whether what waits for a system outside should give up.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.stopped() || self.cancelled.load(Ordering::Acquire)
+        self.cancelled.load(Ordering::Acquire)
     }
 
     /// Whether tasks should stop at once.
