@@ -88,7 +88,8 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
     for (at, target) in chosen.iter().enumerate() {
         println!("fuzz target `{target}`, {} of {}", at + 1, chosen.len());
         let mut command = program(home.join(&triple).join("release").join(target));
-        command.args(["-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1"]);
+        // They may run at the lowest priority.
+        command.args(["-timeout=60", "-rss_limit_mb=1024", "-print_final_stats=1"]);
         let seeds = root().join("fuzz/seeds").join(target);
         match *amount {
             // A path is relative to the caller's directory, not to the root.
