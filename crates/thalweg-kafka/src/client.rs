@@ -138,7 +138,12 @@ fn check_brokers(brokers: &str) -> Result<()> {
             && !host.contains(['/', ' '])
             && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
     };
-    match brokers.split(',').map(str::trim).find(|broker| !is_broker(broker)) {
+    let named = || brokers.split(',').map(str::trim).filter(|broker| !broker.is_empty());
+    let other = match named().next() {
+        None => Some(brokers),
+        Some(_) => named().find(|broker| !is_broker(broker)),
+    };
+    match other {
         None => Ok(()),
         Some(broker) => {
             let what = format!(
@@ -163,8 +168,9 @@ fn check_file(name: &str, value: &str) -> Result<()> {
     if !FILES.contains(&name) || (name == "ssl.ca.location" && value == "probe") {
         return Ok(());
     }
-    std::fs::metadata(value).map(drop).map_err(|cause| {
-        let what = format!("the option `{name}` names `{value}`, which cannot be read");
+    // As librdkafka does.
+    std::fs::metadata(value.trim_start()).map(drop).map_err(|cause| {
+        let what = format!("the option `{name}` names `{value}`, which cannot be found");
         Error::new(ErrorKind::Config, what).caused_by(cause)
     })
 }
@@ -549,12 +555,11 @@ mod tests {
     fn what_is_no_list_of_brokers_is_refused() {
         let check = |brokers| check_brokers(brokers).map_err(|error| error.message().to_owned());
         for brokers in
-            ["a:9092", "a", "a:1, b:2", "SSL://a:1", "10.0.0.1:9", "[::1]:9092", "[fe80::1]"]
+            ["a:9092", "a", "a:1, b:2,", "SSL://a:1", "10.0.0.1:9", "[::1]:9092", "[fe80::1]"]
         {
             assert_eq!(check(brokers), Ok(()), "{brokers}");
         }
-        for brokers in ["", "a:1,", "http://a:1", "a:port", "a:0", ":9092", "a:1 b:2", "a:1/topic"]
-        {
+        for brokers in ["", ",", "http://a:1", "a:port", "a:0", ":9092", "a:1 b:2", "a:1/topic"] {
             let said = check(brokers).expect_err(brokers);
             assert!(said.ends_with("give HOST:PORT, several with commas between them"), "{said}");
         }
@@ -572,7 +577,7 @@ mod tests {
         for (name, value, says) in [
             ("max.poll.records", "500", "the option `max.poll.records`: librdkafka has no option"),
             ("fetch.wait.max.ms", "-3", "the option `fetch.wait.max.ms`: "),
-            ("ssl.ca.location", "/is/not/there", "names `/is/not/there`, which cannot be read"),
+            ("ssl.ca.location", "/is/not/there", "names `/is/not/there`, which cannot be found"),
         ] {
             let error = over(name, value).expect_err(name);
             assert_eq!(error.kind(), ErrorKind::Config);

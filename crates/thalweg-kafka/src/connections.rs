@@ -196,7 +196,9 @@ impl Connections {
     /// Logs what a client says, unless it has said the like a short time ago: clients of all tasks do, and try again each second.
     pub(crate) fn say(&self, target: &str, level: log::Level, like: &str, what: &dyn fmt::Display) {
         let mut saying = self.saying.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(unsaid) = saying.again(like, Instant::now()) else {
+        let unsaid = saying.again(&format!("{level} {like}"), Instant::now());
+        drop(saying);
+        let Some(unsaid) = unsaid else {
             return log::debug!(target: target, "{what}");
         };
         let operator = self.user.get().map_or("", |(operator, _)| operator);
