@@ -284,6 +284,11 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         self.part(hash).records.push(item)
     }
 
+    /// Whether anything is on disk that is still to be processed.
+    pub(crate) fn holds_any(&self) -> bool {
+        !self.parts.is_empty() || !self.on_disk.is_empty() || !self.restored.is_empty()
+    }
+
     /// Writes a state whose key has this hash, before any record of the key.
     pub(crate) fn write_state(&mut self, hash: u64, state: &E) -> Result<()> {
         self.part(hash).states.push(state)

@@ -1,12 +1,14 @@
 //! Operators that keep a state for each key and emit for each record at once.
 //!
 //! Where the memory budget does not allow the table of keys to grow and the input ends, records of other keys are
-//! written to disk (see [`overflow`](crate::support::overflow)) and processed part by part after the end. Where the
-//! states themselves keep growing, all states are written to disk, and all later records too.
+//! written to disk (see [`overflow`](crate::support::overflow)), with their timestamps, and processed part by part after the end. Where
+//! the states themselves keep growing, all states are written to disk, and all later records too. Event time stands still behind the
+//! operator as long as anything is there.
 
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, Result};
+use crate::exchange::Hashed;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::plan::TaskContext;
@@ -14,7 +16,7 @@ use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
 use crate::support::overflow::{Overflow, PartReader};
-use crate::time::Time;
+use crate::time::{Time, Timestamp};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 
@@ -112,7 +114,7 @@ enum Phase<I: Wire + ?Sized, X: Step<I>> {
     /// Records arrive.
     Taking,
     /// The input has ended; a part is read back from disk.
-    Reading(PartReader<I, EvictedState<I, X>>),
+    Reading(PartReader<Hashed<I>, EvictedState<I, X>>),
     /// The job has failed, and the held event is never passed on.
     Over,
 }
@@ -123,8 +125,8 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     table: GroupTable<X::Key, X::State>,
     /// What the states own on the heap.
     weighed: HeapEstimate<X::State>,
-    /// Holds the records whose keys are not in the table and have no room there.
-    overflow: Overflow<I, EvictedState<I, X>>,
+    /// Holds the records whose keys are not in the table and have no room there, each with the bits of its time.
+    overflow: Overflow<Hashed<I>, EvictedState<I, X>>,
     bounded: bool,
     failed: bool,
     emitted: u64,
@@ -138,12 +140,21 @@ type EvictedState<I, X> = Evicted<<X as Step<I>>::Key, <X as Step<I>>::State>;
 /// A key with its state, in a checkpoint.
 type SavedState<I, X> = (<<X as Step<I>>::Key as Portable>::Owned, <X as Step<I>>::State);
 
+/// A time as it is written to disk; nothing in a stream without event time.
+fn bits_of<T: Time>(time: T) -> u64 {
+    time.timestamp().map_or(0, |at| at.as_micros().cast_unsigned())
+}
+
+fn time_of<T: Time>(bits: u64) -> T {
+    T::happened(Timestamp::from_micros(bits.cast_signed()))
+}
+
 impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Processes a record, or writes it to disk when its key has no room in the table.
     #[inline(always)]
     fn take<T: Time, N: Push<X::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) {
         if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
-            self.set_aside(item);
+            self.set_aside(item, time);
             return;
         }
         self.weighed.changed();
@@ -163,13 +174,13 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
 
     #[cold]
     #[inline(never)]
-    fn set_aside(&mut self, item: I::Of<'_>) {
+    fn set_aside<T: Time>(&mut self, item: I::Of<'_>, time: T) {
         if self.failed {
             return;
         }
         if self.bounded {
             let hash = guard(&self.op, || self.step.hash(&item));
-            if let Err(error) = self.overflow.write(hash, &item) {
+            if let Err(error) = self.overflow.write(hash, &(bits_of(time), item)) {
                 self.fail(error);
             }
             return;
@@ -273,6 +284,8 @@ where
                 self.held = event;
                 self.next_part();
             }
+            // What is on disk comes with its own time.
+            Event::Watermark(_) | Event::Idle if self.core.overflow.holds_any() => {}
             other => {
                 let core = &mut self.core;
                 self.state.save(other, |out| {
@@ -303,8 +316,8 @@ where
                     restored
                 }
                 Ok(None) => reader.records.next(
-                    |item| guard(&op, || step.hash(item)),
-                    |item| core.take(item, T::LAST, next),
+                    |(_, item)| guard(&op, || step.hash(item)),
+                    |(bits, item)| core.take(item, time_of::<T>(bits), next),
                 ),
                 Err(error) => Err(error),
             };

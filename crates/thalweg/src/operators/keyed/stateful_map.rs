@@ -156,7 +156,11 @@ where
 mod tests {
     use crate::check::{check, every};
     use crate::config::Config;
+    use crate::operators::time::Watermarks;
+    use crate::operators::window::EventTimeWindow;
+    use crate::time::Timestamp;
     use crate::{Environment, ErrorKind};
+    use std::time::Duration;
 
     /// The number of each record among those of its key.
     #[test]
@@ -190,6 +194,24 @@ mod tests {
             assert_eq!(sums.take()?[&3], (0..100).map(|n| (10 * n + 3) * 3).sum::<u64>());
             Ok(())
         });
+    }
+
+    /// What waits on disk is in its own window when it comes.
+    #[test]
+    fn records_beyond_memory_keep_their_time() -> crate::Result<()> {
+        let config = Config { memory: 200_000, ..Config::default() };
+        let env = Environment::with_config(config);
+        let timed = env.range(0..40_000).assign_timestamps(
+            |n| Timestamp::from_millis(n.cast_signed()),
+            Watermarks::monotonous(),
+        );
+        let first = timed.group_by(|n| *n).stateful_map((), |_, (), n| n).unkey().map(|(_, n)| n);
+        let windows = first.window_all(EventTimeWindow::tumbling(Duration::from_secs(10))).count();
+        let out = windows.map(|window| window.value).collect::<Vec<_>>();
+        let stats = env.start()?.wait()?;
+        assert!(stats.operators.iter().any(|op| op.spilled_bytes > 0));
+        assert_eq!(out.take()?, [10_000; 4], "{stats}");
+        Ok(())
     }
 
     #[test]
