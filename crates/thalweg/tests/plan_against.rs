@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::{CheckpointDir, PlanComparison, StateComparison, StateFate};
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::io::Text;
 use thalweg::{Environment, ErrorKind};
 
 /// On so many cores, with a checkpoint each millisecond in this directory if there is one.
@@ -112,8 +113,10 @@ fn what_else_would_be_refused_is_said() {
     let seen = Arc::new(AtomicBool::new(false));
     let whole = |env: &Environment| {
         let seen = Arc::clone(&seen);
-        let lines = env.lines(&input).map(move |line| {
+        // It is not read to its end before the job is suspended.
+        let lines = env.lines(Text::new(&input).block_bytes(100)).map(move |line| {
             seen.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(1));
             line.len() as u64
         });
         let scanned =
