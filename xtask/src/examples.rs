@@ -273,20 +273,19 @@ const RUNS: &[Run] = &[
 /// The limit of a run in seconds: far more than any needs, so that a hang ends with the name of the example.
 const LIMIT_SECONDS: &str = "300";
 
-/// What builds every example.
-fn build() -> Command {
+/// Builds every example.
+pub(crate) fn build() -> Result<()> {
     // At once, since the last steps of building one program have the machine for themselves.
     let packages = ["--workspace", "--exclude", "xtask", "--bins", "--examples"];
     let mut build = cargo(["build", "--release"]);
-    build.args(packages);
-    build
+    run(build.args(packages))
 }
 
 /// Builds and runs every example.
 pub(crate) fn check() -> Result<()> {
     let metadata = metadata::read()?;
     match_up(&metadata.examples, RUNS.iter().map(|run| run.example))?;
-    run(&mut build())?;
+    build()?;
     // `graphs/written.json` writes there, whatever the build's target directory.
     std::fs::create_dir_all(root().join("target"))?;
     let folder = metadata.target.join("release/examples");

@@ -139,6 +139,12 @@ const STEPS: &[Step] = &[
         run: |_| first_program::check().map(|()| Outcome::Done),
     },
     Step {
+        name: "programs",
+        about: "example programs compile with optimisation, as they are run from here on",
+        fast: false,
+        run: |_| examples::build().map(|()| Outcome::Done),
+    },
+    Step {
         name: "examples",
         about: "example programs build, run and give the known answer",
         fast: false,
@@ -293,7 +299,8 @@ const WAITING: &str = "integration";
 
 /// The steps that only compute, in the order in which they run beside those that wait: first those with target folders of their own,
 /// for which no other build has to wait.
-const COMPUTING: [&str; 6] = ["miri", "loom", "fuzz", "benchmarks", "doctests", "first"];
+const COMPUTING: [&str; 7] =
+    ["programs", "miri", "loom", "fuzz", "benchmarks", "doctests", "first"];
 
 /// This program, which runs a step and nothing else.
 fn alone(program: &Path, step: &str) -> Vec<String> {
