@@ -1,9 +1,8 @@
 //! What goes wrong on the brokers' side while jobs run, or between two runs: topics and records that are gone, partitions without
 //! records, and transactions whose time is over.
 
-use crate::broker::{Broker, PATIENCE, Right, send};
+use crate::broker::{Broker, PATIENCE, Right};
 use crate::{Test, logs};
-use rdkafka::producer::{BaseRecord, Producer as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -30,7 +29,6 @@ pub const TESTS: &[Test] = &[
     ("warnings_name_the_operator_and_the_topic", warned),
     ("a_job_that_is_cancelled_waits_for_no_broker", cancelled),
     ("a_topic_that_is_the_brokers_own_is_refused", internal),
-    ("no_record_is_late_because_brokers_were_away", away),
 ];
 
 fn texts(range: std::ops::Range<u64>) -> Vec<String> {
@@ -587,50 +585,4 @@ fn internal(broker: &mut Broker) {
         error.to_string().contains("`Write` and `Read` on the topic `__consumer_offsets`"),
         "{error}"
     );
-}
-
-/// Partitions come back one after the other, with records that were written while the others were away.
-fn away(broker: &mut Broker) {
-    const ALL: u64 = 12_000;
-    let topic = broker.topic("away", 8);
-    let source = KafkaSource::new(broker.address(), topic.as_str());
-    let watermarks = Watermarks::monotonous().idle_after(Duration::from_secs(3));
-    let env = Environment::with_config(config(None));
-    let counts = env
-        .read(source)
-        .try_map(|message| Ok::<_, Error>(message.text()?.parse::<i64>().expect("a number")))
-        .assign_timestamps(|n| Timestamp::from_millis(*n), watermarks)
-        .group_by(|_| ())
-        .window(EventTimeWindow::tumbling(Duration::from_millis(100)))
-        .count();
-    let (seen, read) = mpsc::channel();
-    counts.unkey().for_each(move |(_, window)| _ = seen.send(window.value));
-    let job = env.start().unwrap();
-    let producer = broker.idempotent_producer();
-    let writing = {
-        let topic = topic.clone();
-        thread::spawn(move || {
-            for n in 0..ALL {
-                let text = format!("{n}");
-                send(
-                    &producer,
-                    BaseRecord::to(&topic).partition((n % 8) as i32).key("").payload(&*text),
-                );
-                if n % 10 == 0 {
-                    thread::sleep(Duration::from_millis(8));
-                }
-            }
-            producer.flush(PATIENCE).unwrap();
-        })
-    };
-    wait("windows", || read.try_recv().is_ok());
-    broker.kill();
-    thread::sleep(Duration::from_secs(5));
-    broker.restart();
-    writing.join().unwrap();
-    wait("all records", || job.stats().operators[0].records_out == Some(ALL));
-    job.drain();
-    let stats = job.wait().unwrap();
-    let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
-    assert_eq!(late, 0, "{stats}");
 }
