@@ -500,8 +500,8 @@ fn attend(
     }
 }
 
-/// Sets the verdicts of partitions by what brokers say of their topics, each of which is asked for once; returns those that are to
-/// be asked for again. Where there is no answer for one topic, there is none for the others: each would be waited for as long.
+/// Sets the verdicts of partitions by what brokers say of their topics, with one request a topic; returns those that are not known
+/// yet. Where there is no answer for one topic, there is none for the others: each would be waited for as long.
 fn judged(suspects: Vec<Suspect>, mut ask: impl FnMut(&str) -> Option<Metadata>) -> Vec<Suspect> {
     let mut answers = BTreeMap::<String, Metadata>::new();
     let (mut again, mut is_answered) = (Vec::new(), true);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::io::{Output, Text};
-use thalweg::{Environment, ErrorKind, JobControl, Result};
+use thalweg::{Environment, ErrorKind, JobControl, JobHandle, Result};
 
 const ALL: u64 = 400_000;
 
@@ -139,6 +139,21 @@ fn wait_for(number: &AtomicU64, least: u64) {
     }
 }
 
+/// Takes a savepoint, and ends the job.
+fn keep(running: JobHandle, kept: &Path) -> Result<()> {
+    running.savepoint(kept)?.expect("it runs");
+    running.cancel();
+    assert_eq!(running.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    Ok(())
+}
+
+/// Of a job that goes on from a copy of a savepoint.
+fn going_on(cores: usize, kept: &Path, copy: &Path) -> Result<Environment> {
+    let kept = CheckpointDir::open(kept)?;
+    kept.copy(kept.list()?[0].number, copy)?;
+    Ok(environment(cores, copy))
+}
+
 /// Sums up the numbers of files. Counts those that it has read, and the sums.
 fn sum_of_files(
     env: &Environment,
@@ -171,17 +186,12 @@ fn files_that_are_new_when_all_were_read_are_not_read() -> Result<()> {
     let _out = sum_of_files(&env, &dir, &READ, &SUMS);
     let running = env.start()?;
     wait_for(&SUMS, 1);
-    running.savepoint(&kept)?.expect("it runs");
-    running.cancel();
-    assert_eq!(running.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    keep(running, &kept)?;
     // What was read is not needed any more, whatever has become of it.
     std::fs::remove_file(dir.join("a.txt")).unwrap();
     write_numbers(&dir, &[("b.txt", 500), ("c.txt", 30)]);
     for cores in [1, 3] {
-        let copy = folder.path().join(format!("again-{cores}"));
-        let newest = CheckpointDir::open(&kept)?.list()?[0].number;
-        CheckpointDir::open(&kept)?.copy(newest, &copy)?;
-        let env = environment(cores, &copy);
+        let env = going_on(cores, &kept, &folder.path().join(format!("again-{cores}")))?;
         let out = sum_of_files(&env, &dir, &READ, &SUMS);
         env.run()?;
         assert_eq!(out.take()?, [55 + 210]);
@@ -203,16 +213,11 @@ fn a_job_goes_on_with_the_files_that_it_began_with() -> Result<()> {
     let _out = sum_of_files(&env, &dir, &READ, &SUMS);
     let running = env.start()?;
     wait_for(&READ, 1500);
-    running.savepoint(&kept)?.expect("it runs");
-    running.cancel();
-    assert_eq!(running.wait().unwrap_err().kind(), ErrorKind::Cancelled);
+    keep(running, &kept)?;
     std::fs::remove_file(dir.join("a.txt")).unwrap();
     write_numbers(&dir, &[("d.txt", 1000)]);
     let again = |name: &str| {
-        let copy = folder.path().join(name);
-        let newest = CheckpointDir::open(&kept)?.list()?[0].number;
-        CheckpointDir::open(&kept)?.copy(newest, &copy)?;
-        let env = environment(2, &copy);
+        let env = going_on(2, &kept, &folder.path().join(name))?;
         let out = sum_of_files(&env, &dir, &READ, &SUMS);
         env.run()?;
         out.take()

@@ -2,8 +2,8 @@
 //!
 //! A broker sends at least one batch as it was written, to the first partition of a request that has any. It may be longer than the
 //! partition's share, so with many partitions whose shares are small, a batch of each would be many times what is reserved. As long
-//! as that is used up, nothing is asked for, and tasks read what there is. They may wait for other partitions before that, as those
-//! that are aligned do: so where nothing is read for a [`PAUSE`], partitions of which nothing is held are asked for all the same,
+//! as that is used up, nothing is requested, and tasks read what there is. They may wait for other partitions before that, as those
+//! that are aligned do: so where nothing is read for a [`PAUSE`], partitions of which nothing is held are requested all the same,
 //! by one request.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 /// What may be held beyond what is reserved, so that few partitions with long batches do not wait for each other.
 pub(super) const BEYOND: usize = 8 << 20;
-/// How long nothing is read before more is asked for than there is room for.
+/// How long nothing is read before more is requested than there is room for.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(crate) struct Budget {
     reserved: AtomicUsize,
-    /// In queues, being read, and asked for.
+    /// In queues, being read, and requested.
     held: AtomicUsize,
     /// Whether partitions were passed over, as all is used up.
     is_short: AtomicBool,
@@ -43,7 +43,7 @@ impl Budget {
     }
 
     /// So much of a partition was read, and all that it had or not. Returns whether to look again, as partitions were passed over:
-    /// there is room, or this one has nothing any more, which is asked for where others wait for it.
+    /// there is room, or this one has nothing any more, which is requested where others wait for it.
     pub(super) fn free(&self, bytes: usize, is_all: bool) -> bool {
         self.held.fetch_sub(bytes, Ordering::SeqCst);
         if bytes == 0 || !self.is_short.load(Ordering::SeqCst) {
@@ -87,7 +87,7 @@ impl Asking {
         Self { budget: Arc::clone(budget), now, bytes: 0, goes_beyond: None, is_short: false }
     }
 
-    /// Whether so many bytes of a partition may be asked for, of which something is held or not.
+    /// Whether so many bytes of a partition may be requested, of which something is held or not.
     pub(super) fn may_ask(&mut self, bytes: usize, is_any_held: bool) -> bool {
         let fits = self.budget.fits(bytes) || {
             self.budget.is_short.store(true, Ordering::SeqCst);

@@ -164,12 +164,15 @@ impl Inputs {
             }
             None => StateHandle::none(),
         };
-        let mut begun = Begun::default();
-        position.restore(|file: SavedFile| {
-            begun.add(file);
-            Ok(())
-        })?;
         let mut made = lock(&self.shared);
+        let mut begun = Begun::default();
+        // One task lists the files, and the first one carries what was read.
+        if made.is_none() || cx.task == 0 {
+            position.restore(|file: SavedFile| {
+                begun.add(file);
+                Ok(())
+            })?;
+        }
         let shared = match &*made {
             Some(shared) => Arc::clone(shared),
             None => {

@@ -28,12 +28,15 @@ enum Known {
 /// due, and all others behind the last of the other split.
 struct Delayed(Known);
 
+/// Emits seconds from one on, each when it is due.
 struct Reader {
-    is_delayed: bool,
-    known: Known,
     next: u64,
+    /// The second in which a record is due.
+    due: fn(u64) -> u64,
     /// That have passed.
     seconds: u64,
+    known: Known,
+    ends: bool,
 }
 
 impl SplitSource for Delayed {
@@ -55,7 +58,13 @@ impl SplitSource for Delayed {
     }
 
     fn open(&self, split: &String, _: Option<u64>, _: &SplitContext) -> Result<Reader> {
-        Ok(Reader { is_delayed: split == "delayed", known: self.0, next: 0, seconds: 0 })
+        let is_delayed = split == "delayed";
+        let due: fn(u64) -> u64 = match is_delayed {
+            true => |next| if next > 1 { RECORDS + 5 } else { next },
+            false => |next| next,
+        };
+        let known = if is_delayed { self.0 } else { Known::Nothing };
+        Ok(Reader { next: 0, due, seconds: 0, known, ends: true })
     }
 }
 
@@ -64,14 +73,10 @@ impl SplitReader for Reader {
     type Position = u64;
 
     fn read(&mut self, out: &mut impl Emit<u64>) -> Result<ReadStatus> {
-        if self.next == RECORDS {
+        if self.ends && self.next == RECORDS {
             return Ok(ReadStatus::End);
         }
-        let due = match self.next {
-            _ if self.is_delayed && self.next > 1 => RECORDS + 5,
-            next => next,
-        };
-        if self.seconds < due {
+        if self.next == RECORDS || self.seconds < (self.due)(self.next) {
             self.seconds += 1;
             return Ok(ReadStatus::PendingFor(SECOND));
         }
@@ -86,7 +91,7 @@ impl SplitReader for Reader {
 
     fn backlog(&self) -> Option<u64> {
         match self.known {
-            Known::Backlog => Some(if self.is_delayed { RECORDS - self.next } else { 0 }),
+            Known::Backlog => Some(RECORDS - self.next),
             Known::Away => None,
             Known::Nothing => Some(0),
         }
@@ -94,7 +99,7 @@ impl SplitReader for Reader {
 
     fn is_caught_up(&self) -> bool {
         match self.known {
-            Known::Away => !self.is_delayed,
+            Known::Away => self.next == RECORDS,
             Known::Backlog | Known::Nothing => self.backlog() == Some(0),
         }
     }
@@ -143,18 +148,11 @@ fn a_split_whose_records_have_not_come_is_not_idle() {
 #[derive(Default)]
 struct Added(AtomicU64);
 
-struct Cursor {
-    is_added: bool,
-    next: u64,
-    /// That have passed.
-    seconds: u64,
-}
-
 impl SplitSource for Added {
     type Item = u64;
     type Split = String;
     type Position = u64;
-    type Reader = Cursor;
+    type Reader = Reader;
 
     fn describe(&self) -> String {
         "numbers of splits that are added".to_owned()
@@ -173,33 +171,13 @@ impl SplitSource for Added {
         Ok(["first", "added"][..all].iter().map(|name| (*name).to_owned()).collect())
     }
 
-    fn open(&self, split: &String, _: Option<u64>, _: &SplitContext) -> Result<Cursor> {
-        let is_added = split == "added";
-        Ok(Cursor { is_added, next: if is_added { 10 } else { 0 }, seconds: 0 })
-    }
-}
-
-impl SplitReader for Cursor {
-    type Item = u64;
-    type Position = u64;
-
-    fn read(&mut self, out: &mut impl Emit<u64>) -> Result<ReadStatus> {
-        let due = if self.is_added { 5 } else { self.next };
-        if self.seconds < due || self.next == RECORDS {
-            self.seconds += 1;
-            return Ok(ReadStatus::PendingFor(SECOND));
-        }
-        out.emit(self.next);
-        self.next += 1;
-        Ok(ReadStatus::More)
-    }
-
-    fn position(&self) -> u64 {
-        self.next
-    }
-
-    fn is_caught_up(&self) -> bool {
-        !self.is_added || self.next > 10
+    fn open(&self, split: &String, _: Option<u64>, _: &SplitContext) -> Result<Reader> {
+        Ok(match split.as_str() {
+            "added" => Reader { next: 10, due: |_| 5, seconds: 0, known: Known::Away, ends: false },
+            _ => {
+                Reader { next: 0, due: |next| next, seconds: 0, known: Known::Nothing, ends: false }
+            }
+        })
     }
 }
 
