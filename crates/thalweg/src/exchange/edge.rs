@@ -1,5 +1,6 @@
 //! An edge: all lanes between two stages.
 
+use super::align::Idleness;
 use super::far::{Ends, Far, Frame};
 use super::inbox::{Gate, Inbox};
 use super::lane::Lane;
@@ -37,6 +38,8 @@ pub(crate) struct LaneSettings {
     pub(crate) encode: bool,
     /// Whether the lanes to and from other hosts are [bundled](super::inbox).
     pub(crate) bundled: bool,
+    /// Where the senders have it from that they are idle.
+    pub(crate) idleness: Idleness,
     /// Measures how long batches are in flight.
     pub(crate) clock: Clock,
 }
@@ -149,7 +152,9 @@ impl Maker<'_> {
     }
 
     fn lane<B>(&self, credit: usize, sender: Waker, receiver: Waker) -> Lane<B> {
-        Lane::new(self.edge, credit, &self.settings.memory, sender, receiver)
+        let mut lane = Lane::new(self.edge, credit, &self.settings.memory, sender, receiver);
+        lane.idleness = self.settings.idleness.clone();
+        lane
     }
 
     /// Half of a lane between hosts.
@@ -223,7 +228,7 @@ impl Maker<'_> {
                 let far = Far::behind(&gate, lanes.len());
                 lanes.push(self.half(far, Waker::default(), receiver));
             }
-            Inbox::new(gate, lanes, &self.settings.memory)
+            Inbox::new(gate, lanes, &self.settings.memory, &self.settings.idleness)
         });
         Bundles { outgoing, inboxes, destinations: layout.destinations }
     }

@@ -9,7 +9,7 @@
 //! tasks has one lane from that host, and needs to know nothing of the tasks there. What a task has sent behind a barrier or the
 //! end of a round waits here until the others have sent theirs; what may wait is bounded by its credit.
 
-use super::align::Align;
+use super::align::{Align, Idleness};
 use super::compression::decompress;
 use super::far::{Ends, Frame, sections};
 use super::lane::Lane;
@@ -166,10 +166,15 @@ enum Waiting {
 }
 
 impl<B> Inbox<B> {
-    pub(super) fn new(gate: Arc<Gate>, lanes: Vec<Arc<Lane<B>>>, memory: &MemoryPool) -> Self {
+    pub(super) fn new(
+        gate: Arc<Gate>,
+        lanes: Vec<Arc<Lane<B>>>,
+        memory: &MemoryPool,
+        idleness: &Idleness,
+    ) -> Self {
         let senders = lock(&gate.state).senders.len();
         let arrivals = Arrivals {
-            align: Align::before_another(senders),
+            align: Align::before_another(senders, idleness),
             senders: (0..senders).map(|_| Arrived::default()).collect(),
             waiting: 0,
             held: memory.carry(0),

@@ -1,6 +1,6 @@
 //! The receiving end shared by the heads that lanes feed.
 
-use super::align::Align;
+use super::align::{Align, Idleness};
 use super::compression::decompress;
 use super::lane::{Lane, Message};
 use super::record_batch::RecordBatch;
@@ -64,18 +64,18 @@ pub(super) struct Rest {
 
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>) -> Self {
-        Self::with_others(op, lanes, 0)
+        Self::with_others(op, lanes, &[])
     }
 
-    /// An intake that aligns `others` further lanes with its own; its own are numbered first.
+    /// An intake that aligns further lanes, with this idleness, with its own; its own are numbered first.
     pub(super) fn with_others(
         op: Op,
         lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>,
-        others: usize,
+        others: &[Idleness],
     ) -> Self {
         Self {
             op,
-            align: Align::new(lanes.len() + others),
+            align: Align::new(lanes.iter().map(|lane| &lane.idleness).chain(others)),
             head: Head::default(),
             rounds: 0,
             closed_in: None,

@@ -23,6 +23,7 @@
 //! sender counts the frame that is being filled, the network those on their way, and the half at the receiver those that
 //! wait to be decoded.
 
+use super::align::Idleness;
 use super::far::{Far, Frame};
 use crate::clock::Nanos;
 use crate::flow::{Event, Waker};
@@ -53,6 +54,8 @@ pub(crate) struct Lane<B> {
     credit: usize,
     /// The number of its edge in the plan.
     pub(crate) edge: usize,
+    /// Where the sender has it from that it is idle.
+    pub(super) idleness: Idleness,
     pub(crate) sender: Waker,
     pub(crate) receiver: Waker,
     /// The other half, if that is on another host.
@@ -158,6 +161,7 @@ impl<B> Lane<B> {
             closed: AtomicBool::new(false),
             credit,
             edge,
+            idleness: Idleness::default(),
             sender,
             receiver,
             far: None,

@@ -29,6 +29,7 @@ mod pair;
 mod record_batch;
 mod route;
 
+pub(crate) use align::Idleness;
 pub(crate) use compression::WORTH_COMPRESSING;
 pub(crate) use edge::{Edge, FAR_CREDIT, LaneSettings, TasksOf};
 pub(crate) use far::read_from_host;

@@ -51,8 +51,9 @@ where
         second: Vec<SharedLane<J, T>>,
         next: N,
     ) -> Self {
+        let others: Vec<_> = second.iter().map(|lane| lane.idleness.clone()).collect();
         Self {
-            first: Intake::with_others(ops.0, first, second.len()),
+            first: Intake::with_others(ops.0, first, &others),
             second: Intake::new(ops.1, second),
             turns: (0, 0),
             seconds: false,

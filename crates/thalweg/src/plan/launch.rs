@@ -2,6 +2,7 @@
 
 use super::builder::Factory;
 use super::conserve::conserved;
+use super::idleness::idleness;
 use super::measure::measure;
 use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, Shape, StateHandle, StateId};
@@ -459,7 +460,7 @@ fn make(
     checkpoints: Option<&Arc<Checkpoints>>,
 ) -> Result<Made> {
     let plan = builder.settled(&runtime.config.tasks, links.hosts())?;
-    let Builder { factories, unconsumed, connectors, openers, blocks, .. } = builder;
+    let Builder { factories, unconsumed, connectors, openers, event_times, blocks, .. } = builder;
     let ops: Vec<Op> = plan
         .operators
         .iter()
@@ -481,6 +482,7 @@ fn make(
         let many = !matches!(edge.strategy, Strategy::Forward | Strategy::Gather);
         many && links.hosts().bundles(lanes)
     };
+    let idleness = idleness(&plan, &event_times);
     let credits = credits_on_a_host(&plan, &hosts, is_bundled);
     let credit = runtime.memory.credit(usual_credit, credits);
     for (edge, connector) in plan.edges.iter().zip(connectors) {
@@ -492,6 +494,7 @@ fn make(
             compress_from: links.hosts().compress_from(),
             encode: runtime.config.encode_exchanges,
             bundled: is_bundled(edge),
+            idleness: idleness[edge.from].clone(),
             clock: runtime.clock.clone(),
         };
         connector(settings, tasks_of(edge.from), tasks_of(edge.to), links);

@@ -3,7 +3,7 @@
 use super::super::edge::{Edge, LaneSettings, SharedLane, TasksOf};
 use super::super::lane::Message;
 use super::super::outlet::Outlet;
-use super::super::{BatchMode, Custom};
+use super::super::{BatchMode, Custom, Idleness};
 use crate::clock::Clock;
 use crate::flow::{Depth, Epoch, Event, Flow, Op, Pipe, Push, Signals, Waker};
 use crate::memory::MemoryPool;
@@ -45,6 +45,7 @@ impl Host {
             compress_from: (me == 1).then_some(1),
             encode: false,
             bundled: true,
+            idleness: Idleness::default(),
             clock: Clock::simulated(),
         };
         let tasks = |end: usize| TasksOf { wakers: &wakers[end], hosts: &hosts[end] };

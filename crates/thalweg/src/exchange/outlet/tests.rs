@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::Clock;
+use crate::exchange::Idleness;
 use crate::exchange::far::{Ends, Frame};
 use crate::flow::{Depth, Epoch, Waker};
 use crate::memory::MemoryPool;
@@ -66,6 +67,7 @@ impl Three {
             compress_from: None,
             encode: false,
             bundled: false,
+            idleness: Idleness::default(),
             clock: clock.clone(),
         };
         let op = Op::new(0, "test".into(), Depth(0), Arc::default());

@@ -22,6 +22,7 @@ use crate::metrics::Report;
 use crate::operators::side_outlet::MaybeSideOutput;
 use crate::plan::{TaskContext, TieKind};
 use crate::stream::Chain;
+use crate::support::passed_time::PassedTime;
 use crate::time::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Display;
@@ -139,6 +140,7 @@ where
             closing: false,
             failed: false,
             emitted: 0,
+            passed: PassedTime::default(),
             ends: Forked((next, self.failed.outlet(cx, self.op))),
             types: PhantomData,
         };
@@ -180,6 +182,7 @@ pub(super) struct CallingPush<D, T, X: Run<D>, L, N> {
     /// Whether the job is being stopped.
     failed: bool,
     emitted: u64,
+    passed: PassedTime,
     ends: Forked<(N, L)>,
     types: PhantomData<fn(&D)>,
 }
@@ -419,7 +422,10 @@ where
             if waits_for_all(event) {
                 self.closing = false;
             }
-            self.pass(event);
+            // Calls that have begun since are of a stream that is not idle.
+            if event != Event::Idle || !self.has_calls() {
+                self.pass(event);
+            }
         }
     }
 
@@ -439,6 +445,7 @@ where
             }
             records.into_iter().map(|(_, record)| record)
         });
+        self.passed.pass(event);
         self.ends.event(event);
     }
 
@@ -514,6 +521,9 @@ where
                 self.barrier = Some(event);
                 return;
             }
+        }
+        if let Some(resumes) = self.passed.hold(event) {
+            self.ends.event(resumes);
         }
         self.line.event(event);
     }

@@ -748,3 +748,44 @@ fn tokio_drives_what_is_polled_within_it() {
         assert_eq!(sum.take().unwrap(), [500 * 499 / 2]);
     }
 }
+
+/// A stream that is not idle any more holds event time back while its first call is under way.
+#[test]
+fn results_of_a_call_that_began_after_a_pause_are_not_late() {
+    for calls in [Calls::in_flight(10).unordered(), Calls::in_flight(10).ordered()] {
+        let (open, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let mut config =
+            Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };
+        config.cores = 1.try_into().unwrap();
+        let env = Environment::with_config(config);
+        let timed = |keep: fn(&u64) -> bool| {
+            let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(200));
+            let seconds = env.generate(1.0, |n| (n < 40).then_some(n)).filter(keep);
+            seconds.assign_timestamps(|n| Timestamp::from_secs(*n as i64), watermarks)
+        };
+        let (is_open, waits) = (Arc::clone(&open), Arc::clone(&waiting));
+        let paused = timed(|n| *n < 2 || *n >= 30).map_async(calls, move |n| {
+            let (open, waiting) = (Arc::clone(&is_open), Arc::clone(&waits));
+            poll_fn(move |cx| {
+                if n < 30 || open.load(Ordering::SeqCst) {
+                    return Poll::Ready(n);
+                }
+                waiting.lock().unwrap().push(cx.waker().clone());
+                Poll::Pending
+            })
+        });
+        let steady = timed(|_| true).map(move |n| {
+            if n == 35 {
+                open.store(true, Ordering::SeqCst);
+                waiting.lock().unwrap().drain(..).for_each(Waker::wake);
+            }
+            n
+        });
+        let windows = paused.merge(steady).group_by(|_| ());
+        let counts = windows.window(EventTimeWindow::tumbling(Duration::from_secs(1))).count();
+        let counts = counts.unkey().map(|(_, pane)| pane.value).to_channel();
+        let stats = env.start().unwrap().wait().unwrap();
+        let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        assert_eq!((counts.map(|count| count.unwrap()).sum::<u64>(), late), (40 + 12, 0));
+    }
+}

@@ -16,6 +16,7 @@ use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
 use crate::support::overflow::{Overflow, PartReader};
+use crate::support::passed_time::PassedTime;
 use crate::time::{Time, Timestamp};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -92,6 +93,7 @@ where
                 state,
                 phase: Phase::Taking,
                 held: Event::End,
+                passed: PassedTime::default(),
                 next,
                 time: PhantomData,
             },
@@ -106,6 +108,7 @@ pub struct RememberingPush<I: Wire + ?Sized, X: Step<I>, T, N> {
     phase: Phase<I, X>,
     /// The event that is held back until everything before it has been emitted.
     held: Event,
+    passed: PassedTime,
     next: N,
     time: PhantomData<fn(T)>,
 }
@@ -258,6 +261,7 @@ where
             _ if self.core.failed => Phase::Over,
             Some(reader) => Phase::Reading(reader),
             None => {
+                self.passed.pass(self.held);
                 self.next.event(self.held);
                 Phase::Taking
             }
@@ -285,7 +289,11 @@ where
                 self.next_part();
             }
             // What is on disk comes with its own time.
-            Event::Watermark(_) | Event::Idle if self.core.overflow.holds_any() => {}
+            Event::Watermark(_) | Event::Idle if self.core.overflow.holds_any() => {
+                if let Some(resumes) = self.passed.hold(event) {
+                    self.next.event(resumes);
+                }
+            }
             other => {
                 let core = &mut self.core;
                 self.state.save(other, |out| {
@@ -293,6 +301,7 @@ where
                         core.fail(error);
                     }
                 });
+                self.passed.pass(other);
                 self.next.event(other);
             }
         }

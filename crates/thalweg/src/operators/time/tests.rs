@@ -1,13 +1,14 @@
 //! Tests of when watermarks are emitted, observed by an operator behind `assign_timestamps`.
 
 use super::{WatermarkGenerator, Watermarks};
-use crate::check::every;
+use crate::check::{every, every_host};
 use crate::clock::{Clock, Nanos};
 use crate::config::{Config, Scheduler};
 use crate::data::Record;
 use crate::flow::{Event, Pipe, Push};
 use crate::operators::window::EventTimeWindow;
 use crate::plan::{Origin, TaskContext};
+use crate::stream::Boxed;
 use crate::sync::{Mutex, lock};
 use crate::time::{Time, Timestamp};
 use crate::{Chain, Environment, ErrorKind, Result, Stream};
@@ -205,6 +206,73 @@ fn tasks_that_wait_for_others_go_on() {
         env.run()?;
         let through = through.take()?;
         assert_eq!((through.len(), through.iter().sum()), (50, 50_000 + (tasks - 1) * 5000));
+        Ok(())
+    });
+}
+
+/// Windows of windows, whose input pauses between the fifth record and the one after 25 s. Returns the sums and the number of
+/// late records.
+fn after_a_pause(seed: u64) -> (Vec<u64>, u64) {
+    let mut config = Config { scheduler: Scheduler::Deterministic { seed }, ..Config::default() };
+    config.cores = (2 + seed as usize % 3).try_into().unwrap();
+    let env = Environment::with_config(config);
+    let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(200));
+    let ten = EventTimeWindow::tumbling(Duration::from_secs(10));
+    let counts = env
+        .generate(1.0, |n| (n < 40).then_some(n))
+        .filter(|n| *n < 5 || *n >= 30)
+        .assign_timestamps(|n| Timestamp::from_secs(*n as i64), watermarks)
+        .group_by(|n| *n)
+        .window(ten)
+        .count();
+    let sums = counts.unkey().map(|(_, pane)| pane.value).window_all(ten).sum(|n| *n);
+    let sums = sums.map(|pane| pane.value).to_channel();
+    let stats = env.start().unwrap().wait().unwrap();
+    let late = stats.operators.iter().map(|op| op.late_records).sum();
+    (sums.map(|sum| sum.unwrap()).collect(), late)
+}
+
+#[test]
+fn windows_of_windows_wait_for_all_tasks_to_hear_that_a_pause_is_over() {
+    for seed in 0..20 {
+        assert_eq!(after_a_pause(seed), (vec![5, 10], 0), "seed {seed}");
+    }
+}
+
+/// Records of one source that is idle again and again, a few milliseconds each time.
+fn with_pauses(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestamp>> {
+    let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(1));
+    env.generate(1000.0, |n| (n < 60).then_some(n))
+        .filter(|n| n % 20 < 5)
+        .assign_timestamps(|n| Timestamp::from_secs(*n as i64), watermarks)
+}
+
+/// However often the only source is idle, and whenever its tasks hear of it: no record is late.
+#[test]
+fn a_pause_of_the_only_source_makes_nothing_late() {
+    let ten = EventTimeWindow::tumbling(Duration::from_secs(10));
+    every_host(|env, number| {
+        let counted = |records: Stream<Boxed<u64, Timestamp>>| {
+            let counts = records.group_by(|n| *n).window(ten).count();
+            counts.unkey().map(|(_, pane)| pane.value)
+        };
+        // In one of two runs, the records meet what has been counted of them, which has a longer way.
+        let (all, each) = if number % 2 == 0 {
+            (counted(with_pauses(env).boxed()).boxed(), 5)
+        } else {
+            let [straight, all] = with_pauses(env).split();
+            let again = counted(all.boxed()).shuffle().group_by(|n| *n).window(ten).sum(|n| *n);
+            let again = again.unkey().map(|(_, pane)| pane.value);
+            (straight.map(|_| 1).shuffle().merge(again).boxed(), 10)
+        };
+        let sums = all.window_all(ten).sum(|n| *n);
+        let sums = sums.map(|pane| (pane.start, pane.value)).to_channel();
+        let reader = std::thread::spawn(move || sums.collect::<Result<Vec<_>>>());
+        let stats = env.start()?.wait()?;
+        let late: u64 = stats.operators.iter().map(|op| op.late_records).sum();
+        let sums = reader.join().unwrap()?;
+        let expected = [0, 20, 40].map(|start| (Timestamp::from_secs(start), each));
+        assert_eq!((sums, late), (expected.to_vec(), 0), "run {number}");
         Ok(())
     });
 }

@@ -36,6 +36,7 @@ use crate::flow::{CHUNK, Depth, Event, Flow, Op, Pipe, Push, PushTwo, guard, pum
 use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
+use crate::support::passed_time::PassedTime;
 use crate::support::queue::Waiting;
 use crate::time::Time;
 use parts::{Current, Parts, Split};
@@ -120,6 +121,7 @@ pub struct HashJoinPush<K: Data, B: Data, P: Data, T: Time, S, N> {
 /// The last watermark and idle event, held back while results that they would overtake are still to be emitted.
 #[derive(Default)]
 struct Held {
+    passed: PassedTime,
     events: [Option<Event>; 2],
 }
 
@@ -510,9 +512,12 @@ where
                 self.core.save(event, &self.saved);
                 self.core.closing = Some(event);
             }
-            Event::Watermark(_) | Event::Idle if !self.core.is_level() => self.held.hold(event),
+            Event::Watermark(_) | Event::Idle if !self.core.is_level() => {
+                self.held.hold(event, &mut self.next);
+            }
             other => {
                 self.core.save(other, &self.saved);
+                self.held.passed.pass(other);
                 self.next.event(other);
             }
         }
@@ -549,6 +554,7 @@ where
         if matches!(core.phase, Phase::Over) {
             if let Some(event) = core.closing.take() {
                 held.events = [None, None];
+                held.passed.pass(event);
                 next.event(event);
                 if event != Event::End {
                     core.begin_round();
@@ -579,7 +585,10 @@ where
 }
 
 impl Held {
-    fn hold(&mut self, event: Event) {
+    fn hold<N: Pipe>(&mut self, event: Event, next: &mut N) {
+        if let Some(resumes) = self.passed.hold(event) {
+            next.event(resumes);
+        }
         match event {
             Event::Watermark(_) => self.events = [Some(event), None],
             other => self.events[1] = Some(other),
@@ -588,6 +597,7 @@ impl Held {
 
     fn release<N: Pipe>(&mut self, next: &mut N) {
         for event in self.events.iter_mut().filter_map(Option::take) {
+            self.passed.pass(event);
             next.event(event);
         }
     }

@@ -30,7 +30,7 @@ pub use stateful::StatefulWith;
 use crate::data::{Covariant, Data, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind};
 use crate::exchange::{Broadcast, RoundRobin};
-use crate::plan::{Details, Origin, Parallelism, Scope, Strategy};
+use crate::plan::{Details, Origin, Parallelism, Scope, Strategy, TimeOrigin};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use held::HashOf;
@@ -247,5 +247,6 @@ where
 /// The stream without its time.
 fn timeless<D: Chain, T: Time>(stream: Stream<D>) -> Stream<Timeless<D, T>> {
     let Stream { env, chain, stage } = stream;
+    env.builder().event_times.insert(stage, TimeOrigin::Left);
     Stream { env, chain: Timeless::new(chain), stage }
 }

@@ -25,6 +25,7 @@ use crate::operators::window::pane::Pane;
 use crate::operators::window::windowed::Described;
 use crate::plan::TaskContext;
 use crate::stream::{Chain, Stream};
+use crate::support::passed_time::PassedTime;
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -177,7 +178,13 @@ where
     where
         N: Push<Self::Item, Timestamp> + 'static,
     {
-        let redated = Redated { held: VecDeque::new(), watermark: None, idle: false, next };
+        let redated = Redated {
+            held: VecDeque::new(),
+            passed: PassedTime::default(),
+            watermark: None,
+            idle: false,
+            next,
+        };
         let windows =
             FiringPush::new(cx, self.op, self.feed.clone(), self.frames, self.early, redated)?;
         let clocked = ClockedPush::new(cx, self.frames, windows);
@@ -231,7 +238,7 @@ where
         // Records that have arrived so far are in windows that end by `until`.
         let (_, last) = self.frames.windows(self.frames.slice(self.clocked.now));
         let until = self.frames.window(last).1;
-        self.clocked.next.following().hold(Held { until, watermark, idle });
+        self.clocked.next.following().hold(event, Held { until, watermark, idle });
     }
 }
 
@@ -245,15 +252,19 @@ struct Held {
 /// Assigns the greatest timestamp of their records to results, and emits the events that were held back.
 pub struct Redated<N> {
     held: VecDeque<Held>,
+    passed: PassedTime,
     /// The event to be emitted next.
     watermark: Option<Timestamp>,
     idle: bool,
     next: N,
 }
 
-impl<N> Redated<N> {
-    /// Of several events that wait for the same windows, the last counts.
-    fn hold(&mut self, held: Held) {
+impl<N: Pipe> Redated<N> {
+    /// Holds an event back. Of several that wait for the same windows, the last counts.
+    fn hold(&mut self, event: Event, held: Held) {
+        if let Some(resumes) = self.passed.hold(event) {
+            self.next.event(resumes);
+        }
         match self.held.back_mut() {
             Some(last) if last.until == held.until => {
                 last.watermark = held.watermark.or(last.watermark);
@@ -277,11 +288,14 @@ impl<N: Pipe> Pipe for Redated<N> {
                     self.watermark = held.watermark.or(self.watermark);
                     self.idle = held.idle;
                 }
+                // What is held back says that the stream has resumed since.
+                self.idle &= self.held.is_empty();
             }
             other => {
                 if matches!(other, Event::Round(_)) {
                     self.held.clear();
                 }
+                self.passed.pass(other);
                 self.next.event(other);
             }
         }
@@ -298,6 +312,7 @@ impl<N: Pipe> Pipe for Redated<N> {
                 None if std::mem::take(&mut self.idle) => Event::Idle,
                 None => return Flow::Ready,
             };
+            self.passed.pass(event);
             self.next.event(event);
         }
     }
