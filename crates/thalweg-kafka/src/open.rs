@@ -15,8 +15,8 @@ use crate::protocol::{Coordinator, ProducerId, Refusal};
 use crate::rights::{Needs, code_of};
 use crate::threads::start;
 use crate::transactions::{
-    ANSWER, Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, SLICE, answered, foreign,
-    is_gone, needs, tried,
+    Attempt, Clients, Epoch, Failure, Found, Mark, PATIENCE, SLICE, answered, foreign, is_gone,
+    needs, tried,
 };
 use crate::writer::{DELETED, Deliveries, Room, Sent};
 use rdkafka::consumer::ConsumerGroupMetadata;
@@ -168,7 +168,10 @@ impl TaskProducers {
         let mut is_committed = false;
         if let Some(producer) = &producer {
             is_committed = tried(&doing, &needs, &clients.watch.0, || {
-                match producer.client.commit_transaction(ANSWER) {
+                let commits = |patience| producer.client.commit_transaction(patience);
+                // It has a thread that hears.
+                let hear = || thread::sleep(Duration::from_millis(10));
+                match answered(&needs, &clients.watch.0, commits, hear) {
                     Ok(()) => Ok(true),
                     Err(cause) if is_worth_another(&cause) => Err(cause.into()),
                     Err(cause) => {

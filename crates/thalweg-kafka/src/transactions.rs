@@ -250,7 +250,7 @@ fn written(
 ) -> Attempt<()> {
     let transactor = begun(transactor, clients, topic, name)?;
     match this.found_behind(&transactor.last, own) {
-        Found::Missing => transactor.write(topic, this, records),
+        Found::Missing => transactor.write(&needs(topic, name, name), topic, this, records),
         Found::Written => Ok(()),
         Found::Foreign => Err(Failure::Final(foreign(name))),
     }
@@ -407,7 +407,13 @@ impl Transactor {
         Ok(Self { producer, group, last })
     }
 
-    fn write(&mut self, topic: &str, this: &Mark, mut records: &[u8]) -> Attempt<()> {
+    fn write(
+        &mut self,
+        needs: &Needs<'_>,
+        topic: &str,
+        this: &Mark,
+        mut records: &[u8],
+    ) -> Attempt<()> {
         let Self { producer, group, last } = self;
         producer.begin_transaction()?;
         let mut progress = Progress::of(producer, topic);
@@ -422,7 +428,8 @@ impl Transactor {
         }
         // All records are delivered, so that this takes long only where something is wrong, such as a topic that is not there any more.
         producer.send_offsets_to_transaction(&this.offset(topic)?, group, client::PATIENCE)?;
-        producer.commit_transaction(ANSWER)?;
+        let commits = |patience| producer.commit_transaction(patience);
+        answered(needs, &producer.client().context().0, commits, || hear(producer))?;
         *last = this.clone();
         Ok(())
     }

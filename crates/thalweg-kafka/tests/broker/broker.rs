@@ -200,6 +200,14 @@ impl Broker {
         self.wait();
     }
 
+    /// Starts it again if a test that failed has left it killed.
+    #[allow(dead_code)]
+    pub fn revive(&mut self) {
+        if self.child.try_wait().expect("it was started here").is_some() {
+            self.restart();
+        }
+    }
+
     /// Starts it again, and kills it after a time: it may have begun to answer or not.
     #[allow(dead_code)]
     pub fn start_and_kill(&mut self, after: Duration) {

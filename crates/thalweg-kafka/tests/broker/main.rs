@@ -67,5 +67,8 @@ fn main() -> ExitCode {
         avro::TESTS,
     ];
     let tests = tests.concat();
-    run_tests(tests, |test: fn(&mut Broker)| test(&mut broker))
+    run_tests(tests, |test: fn(&mut Broker)| {
+        broker.revive();
+        test(&mut broker);
+    })
 }
