@@ -1,5 +1,5 @@
-//! Steps of `cargo xtask test` that only compute, run at the lowest priority while the tests of other steps wait for processes and
-//! clocks.
+//! Steps of `cargo xtask test` that run beside the others: those that only compute, at the lowest priority, while the tests of other
+//! steps wait for processes and clocks; and long ones whose tests wait nearly all of their time.
 //!
 //! Each is a process of its own: this program with that step alone. What it prints is kept until its turn comes.
 
@@ -36,20 +36,32 @@ pub(crate) struct Ended {
     pub(crate) time: Duration,
 }
 
+/// How much less of a core a step gets where others need it.
+#[derive(Clone, Copy)]
+pub(crate) struct Niceness(&'static str);
+
+impl Niceness {
+    /// It gets what others leave.
+    pub(crate) const MOST: Self = Self("19");
+    /// It gets as much.
+    pub(crate) const NONE: Self = Self("0");
+}
+
 /// Ends all processes of the group when the shell is ended, as when this process dies.
 const IN_ITS_GROUP: &str = "trap 'trap - TERM; kill -TERM 0' TERM; \"$@\" & wait $!";
 
 impl Beside {
-    /// Begins to run these steps, each with the program and arguments that `line` returns.
+    /// Begins to run these steps, each with the program and arguments that `line` returns, and with so much less priority.
     pub(crate) fn begin(
         steps: impl Iterator<Item = &'static str>,
+        niceness: Niceness,
         line: impl Fn(&'static str) -> Vec<String> + Send + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::default());
         shared.lock().waiting = steps.collect();
         let of_thread = Arc::clone(&shared);
         // The death of this thread, too, ends what it has started.
-        thread::spawn(move || while of_thread.run_next(&line) {});
+        thread::spawn(move || while of_thread.run_next(niceness, &line) {});
         Self(shared)
     }
 
@@ -70,11 +82,11 @@ impl Shared {
     }
 
     /// Runs the next step, if there is one.
-    fn run_next(&self, line: &impl Fn(&'static str) -> Vec<String>) -> bool {
+    fn run_next(&self, niceness: Niceness, line: &impl Fn(&'static str) -> Vec<String>) -> bool {
         let mut state = self.lock();
         let Some(step) = state.waiting.pop_front() else { return false };
         let begun = Instant::now();
-        match start(&line(step)) {
+        match start(niceness, &line(step)) {
             Ok((child, output)) => {
                 state.running = Some((step, child));
                 drop(state);
@@ -109,11 +121,11 @@ impl Shared {
     }
 }
 
-/// Starts a program at the lowest priority; returns the file of its output, too.
-fn start(line: &[String]) -> Result<(Child, NamedTempFile)> {
+/// Starts a program; returns the file of its output, too.
+fn start(Niceness(niceness): Niceness, line: &[String]) -> Result<(Child, NamedTempFile)> {
     let output = NamedTempFile::new().context("no file for what a step says")?;
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "sh", "-c", IN_ITS_GROUP, "sh", "nice", "-n", "19"]);
+    command.args(["--pdeathsig", "TERM", "sh", "-c", IN_ITS_GROUP, "sh", "nice", "-n", niceness]);
     command.args(line).process_group(0).stdin(Stdio::null());
     // One opening, with one position for both.
     let said = output.reopen()?;
@@ -139,7 +151,7 @@ mod tests {
     fn beside(steps: &[&'static str]) -> Beside {
         // Each step is a line of a shell.
         let line = |step: &'static str| ["sh", "-c", step].map(str::to_owned).into();
-        Beside::begin(steps.iter().copied(), line)
+        Beside::begin(steps.iter().copied(), Niceness::MOST, line)
     }
 
     fn until(so: impl Fn() -> bool) {

@@ -19,6 +19,12 @@ pub(crate) fn debian_where(name: &str, package: &str, is_there: impl Fn() -> boo
     if is_there() {
         return Ok(());
     }
+    // Steps that run beside each other may need packages at the same time, which apt refuses. Where the lock cannot be had, it says so.
+    let lock = std::env::temp_dir().join("thalweg-setup.lock");
+    let _held = std::fs::File::create(&lock).and_then(|file| file.lock().map(|()| file));
+    if is_there() {
+        return Ok(());
+    }
     println!("`{name}` is missing: installing Debian's {package}");
     let root = succeeds(program("sh").args(["-c", "test \"$(id -u)\" = 0"]));
     let apt = |arguments: &[&str]| {

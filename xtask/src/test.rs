@@ -4,7 +4,7 @@
 //! runs fails, and also when it should have run tests and ran none: a filter that matches nothing is a test that
 //! cannot fail.
 
-use crate::beside::{Beside, Ended};
+use crate::beside::{Beside, Ended, Niceness};
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
     examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
@@ -85,7 +85,7 @@ enum Outcome {
     NotRun(String),
 }
 
-/// Every step, cheapest first, but for what waits while later ones are built.
+/// Every step: first those that are run one after the other, then those that run beside them.
 const STEPS: &[Step] = &[
     Step { name: "fmt", about: "the code is formatted", fast: true, run: fmt },
     Step {
@@ -95,27 +95,11 @@ const STEPS: &[Step] = &[
         run: |_| tidy::check().map(|()| Outcome::Done),
     },
     Step { name: "unit", about: "unit tests pass", fast: true, run: unit },
-    Step { name: "clippy", about: "no lint warns, in any target", fast: false, run: clippy },
-    Step {
-        name: "docs",
-        about: "every public item is documented, every link resolves, every type of a signature has a page",
-        fast: false,
-        run: docs,
-    },
     Step {
         name: "integration",
         about: "tests of the public API pass, broken programs and misfits give their message",
         fast: false,
         run: integration,
-    },
-    Step {
-        name: "kafka",
-        about: "jobs between topics of a real broker count each record once, whatever is killed",
-        fast: false,
-        run: |totals| {
-            kafka::check(totals)?;
-            some_ran(totals)
-        },
     },
     Step {
         name: "profile",
@@ -125,18 +109,6 @@ const STEPS: &[Step] = &[
             Some(networks::Unable(why)) => Ok(Outcome::NotRun(why)),
             None => some_ran(totals),
         },
-    },
-    Step {
-        name: "doctests",
-        about: "examples in documentation and snippets of the README and the book run",
-        fast: false,
-        run: doctests,
-    },
-    Step {
-        name: "first",
-        about: "the README's first program runs in a crate of its own",
-        fast: false,
-        run: |_| first_program::check().map(|()| Outcome::Done),
     },
     Step {
         name: "programs",
@@ -187,15 +159,6 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
-        name: "objects",
-        about: "jobs with checkpoints in an object store count each record once, whatever is killed or fails",
-        fast: false,
-        run: |totals| {
-            objects::check(totals)?;
-            some_ran(totals)
-        },
-    },
-    Step {
         name: "kubernetes",
         about: "manifests fit the schemas, and processes with their variables are hosts of one job",
         fast: false,
@@ -212,6 +175,43 @@ const STEPS: &[Step] = &[
             oracles::check(totals)?;
             some_ran(totals)
         },
+    },
+    Step {
+        name: "kafka",
+        about: "jobs between topics of a real broker count each record once, whatever is killed",
+        fast: false,
+        run: |totals| {
+            kafka::check(totals)?;
+            some_ran(totals)
+        },
+    },
+    Step {
+        name: "objects",
+        about: "jobs with checkpoints in an object store count each record once, whatever is killed or fails",
+        fast: false,
+        run: |totals| {
+            objects::check(totals)?;
+            some_ran(totals)
+        },
+    },
+    Step { name: "clippy", about: "no lint warns, in any target", fast: false, run: clippy },
+    Step {
+        name: "docs",
+        about: "every public item is documented, every link resolves, every type of a signature has a page",
+        fast: false,
+        run: docs,
+    },
+    Step {
+        name: "doctests",
+        about: "examples in documentation and snippets of the README and the book run",
+        fast: false,
+        run: doctests,
+    },
+    Step {
+        name: "first",
+        about: "the README's first program runs in a crate of its own",
+        fast: false,
+        run: |_| first_program::check().map(|()| Outcome::Done),
     },
     Step {
         name: "benchmarks",
@@ -294,13 +294,25 @@ fn must_run() -> bool {
     std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
-/// From this step on, tests wait for processes and clocks much of their time.
-const WAITING: &str = "integration";
+/// The steps that only compute, in the order in which they run beside the others, from the first on whose tests wait much of their
+/// time: first those with target folders of their own, for which no other build has to wait.
+const COMPUTING: [&str; 9] =
+    ["programs", "miri", "loom", "fuzz", "benchmarks", "clippy", "docs", "doctests", "first"];
 
-/// The steps that only compute, in the order in which they run beside those that wait: first those with target folders of their own,
-/// for which no other build has to wait.
-const COMPUTING: [&str; 7] =
-    ["programs", "miri", "loom", "fuzz", "benchmarks", "doctests", "first"];
+/// Long steps whose tests wait for other processes nearly all of their time, in the order in which they run beside those that wait less.
+const WAITING: [&str; 2] = ["kafka", "objects"];
+
+/// The steps that run beside others once this step begins, if the longest of all is among them.
+fn begins_with(step: &str) -> Option<(&'static [&'static str], Niceness)> {
+    match step {
+        "unit" => Some((&COMPUTING, Niceness::MOST)),
+        LONGEST => Some((&WAITING, Niceness::NONE)),
+        _ => None,
+    }
+}
+
+/// What is worth running others beside it.
+const LONGEST: &str = "integration";
 
 /// This program, which runs a step and nothing else.
 fn alone(program: &Path, step: &str) -> Vec<String> {
@@ -317,18 +329,19 @@ fn run_steps<'a>(
     let mut report = Report::default();
     // Known before builds can take its place.
     let program = std::env::current_exe();
-    let mut beside = None;
+    let is_worth_it = steps.iter().any(|step| step.name == LONGEST);
+    let mut beside = Vec::new();
     for (at, step) in steps.iter().enumerate() {
         println!("\n=== {}: {}", step.name, step.about);
-        if step.name == WAITING {
+        if let (Ok(program), Some((others, niceness))) = (&program, begins_with(step.name))
+            && is_worth_it
+        {
             let is_later = |name: &&str| steps[at + 1..].iter().any(|later| later.name == *name);
-            if let Ok(program) = &program {
-                let (later, program) = (COMPUTING.into_iter().filter(is_later), program.clone());
-                beside = Some(Beside::begin(later, move |step| alone(&program, step)));
-            }
+            let (later, program) = (others.iter().copied().filter(is_later), program.clone());
+            beside.push(Beside::begin(later, niceness, move |step| alone(&program, step)));
         }
         let (mut start, mut totals) = (Instant::now(), Totals::default());
-        let ended = beside.as_ref().and_then(|beside: &Beside| beside.take(step.name));
+        let ended = beside.iter().find_map(|beside: &Beside| beside.take(step.name));
         let is_beside = ended.is_some();
         let outcome = match ended {
             None => (step.run)(&mut totals),
