@@ -2,10 +2,11 @@
 //!
 //! A lane is open until it has ended, or can deliver nothing but its end. The watermark is the minimum over the open
 //! lanes that are not idle. Tasks that hear from the same tasks that their input has resumed do so one after the other, and each may
-//! have results to send first, so lanes from such tasks are idle only if all of them are (see [`Idleness`]). Nothing is said of
-//! event time while an idle lane waits for others to reach a barrier: it may have resumed behind that. A barrier is aligned when every open lane has delivered it or the end of a round; a lane
-//! that delivers it early is blocked until then. Heads of a loop send it between two rounds; within a round it comes from outside
-//! the loop only, while that has not ended, and then it is not held back, but torn: there is no checkpoint. The end is reached when every lane has ended. A round of a loop ends
+//! have results to send first, so lanes from such tasks are idle only if all of them are (see [`Idleness`]).
+//!
+//! A barrier is aligned when every open lane has delivered it or the end of a round; a lane that delivers it early is blocked until
+//! then. Heads of a loop send it between two rounds; within a round it comes from outside the loop only, while that has not ended, and
+//! then it is not held back, but torn: there is no checkpoint. The end is reached when every lane has ended. A round of a loop ends
 //! when every lane that has not ended has delivered its end; a lane from outside the loop ends after the first round.
 
 use crate::fault::{Fault, is_planted};
@@ -199,11 +200,7 @@ impl Align {
 
     /// What the lanes agree on of event time, if that is news.
     fn agreed_time(&mut self) -> Option<Event> {
-        let open = || self.lanes.iter().filter(|lane| lane.is_open());
-        if open().any(|lane| lane.idle && lane.at_barrier) {
-            return None;
-        }
-        let any_open = open().next().is_some();
+        let any_open = self.lanes.iter().any(Progress::is_open);
         match self.low() {
             Some(low) => {
                 // A lane that resumes after being idle may lag the merged watermark, which never goes back.
@@ -406,21 +403,6 @@ mod tests {
         assert_eq!(all(&mut first), [Event::Watermark(Timestamp::MIN)], "one has none yet");
         first.note(0, at(7));
         assert_eq!(all(&mut first), [at(5)]);
-    }
-
-    #[test]
-    fn a_lane_that_may_have_resumed_behind_a_barrier_holds_event_time_back() {
-        let mut align = independent(2);
-        let [early, late] = [1, 2].map(|at| Event::Watermark(Timestamp::from_secs(at)));
-        let barrier = Event::Barrier(Epoch(1));
-        align.note(0, early);
-        align.note(1, Event::Idle);
-        align.note(1, barrier);
-        assert_eq!(all(&mut align), []);
-        align.note(0, late);
-        assert_eq!(all(&mut align), []);
-        align.note(0, barrier);
-        assert_eq!(all(&mut align), [barrier, late]);
     }
 
     #[test]

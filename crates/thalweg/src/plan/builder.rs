@@ -4,7 +4,7 @@ use super::counts::{Parallelism, Rules, settle};
 use super::launch::TaskContext;
 use super::{
     Details, Edge, Operator, Placement, Plan, Scope, Stage, State, Strategy, Tie, TieKind,
-    TimeOrigin, schema_of,
+    TimeOrigins, schema_of,
 };
 use crate::config::{BatchMode, TaskCounts};
 use crate::data::{Portable, Schema};
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::Task;
 use crate::net::{Hosts, Links};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::panic::Location;
 
 /// Creates one task of a stage.
@@ -39,8 +39,8 @@ pub(crate) struct Builder {
     pub(crate) openers: Vec<Opener>,
     /// The heads of the loops that have no tail yet.
     pub(crate) open_loops: Vec<usize>,
-    /// The stages that do not have event time from their input.
-    pub(crate) event_times: BTreeMap<usize, TimeOrigin>,
+    /// Where event time begins and ends.
+    pub(crate) time_origins: TimeOrigins,
     /// Whether records are blocks of rows.
     pub(crate) blocks: bool,
     /// The mistakes in the job, in the order found.

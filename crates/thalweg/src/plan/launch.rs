@@ -2,7 +2,6 @@
 
 use super::builder::Factory;
 use super::conserve::conserved;
-use super::idleness::idleness;
 use super::measure::measure;
 use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, Shape, StateHandle, StateId};
@@ -460,7 +459,7 @@ fn make(
     checkpoints: Option<&Arc<Checkpoints>>,
 ) -> Result<Made> {
     let plan = builder.settled(&runtime.config.tasks, links.hosts())?;
-    let Builder { factories, unconsumed, connectors, openers, event_times, blocks, .. } = builder;
+    let Builder { factories, unconsumed, connectors, openers, time_origins, blocks, .. } = builder;
     let ops: Vec<Op> = plan
         .operators
         .iter()
@@ -482,10 +481,10 @@ fn make(
         let many = !matches!(edge.strategy, Strategy::Forward | Strategy::Gather);
         many && links.hosts().bundles(lanes)
     };
-    let idleness = idleness(&plan, &event_times);
+    let idleness = time_origins.idleness(&plan);
     let credits = credits_on_a_host(&plan, &hosts, is_bundled);
     let credit = runtime.memory.credit(usual_credit, credits);
-    for (edge, connector) in plan.edges.iter().zip(connectors) {
+    for ((edge, connector), idleness) in plan.edges.iter().zip(connectors).zip(idleness) {
         let settings = LaneSettings {
             batch: edge.batch,
             credit,
@@ -494,7 +493,7 @@ fn make(
             compress_from: links.hosts().compress_from(),
             encode: runtime.config.encode_exchanges,
             bundled: is_bundled(edge),
-            idleness: idleness[edge.from].clone(),
+            idleness,
             clock: runtime.clock.clone(),
         };
         connector(settings, tasks_of(edge.from), tasks_of(edge.to), links);

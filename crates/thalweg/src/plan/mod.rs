@@ -22,7 +22,7 @@ pub(crate) use builder::{Builder, Distribution};
 pub(crate) use counts::Parallelism;
 pub use details::{Detail, Details, Value};
 pub use fingerprint::Fingerprint;
-pub(crate) use idleness::TimeOrigin;
+pub(crate) use idleness::TimeOrigins;
 pub use launch::TaskContext;
 pub(crate) use launch::{Launched, check, compare, launch, linked};
 pub(crate) use saved::CANNOT_HAVE;

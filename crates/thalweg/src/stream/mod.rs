@@ -111,6 +111,12 @@ impl<C: Chain> Stream<C> {
         self
     }
 
+    /// Notes that the last operator may end its stage before the input ends.
+    pub(crate) fn ending_early(self) -> Self {
+        self.builder().time_origins.ends_early(self.stage);
+        self
+    }
+
     /// Declares a tie between the tasks of the last operator.
     pub(crate) fn tied(self, kind: TieKind) -> Self {
         self.env.tie_last(self.stage, kind);

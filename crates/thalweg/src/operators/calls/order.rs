@@ -85,6 +85,20 @@ impl<R> Line<R> {
         }
     }
 
+    /// Whether a watermark is among the events.
+    pub(super) fn has_watermark(&self) -> bool {
+        let is_one = |event: &Event| matches!(event, Event::Watermark(_));
+        match &self.order {
+            Order::Kept(line) => line
+                .places
+                .iter()
+                .any(|place| matches!(place, Entry::Event(event) if is_one(event))),
+            Order::Free(line) => {
+                line.spans.iter().any(|span| span.event.as_ref().is_some_and(is_one))
+            }
+        }
+    }
+
     /// The results that have not been taken.
     pub(super) fn ended(&self) -> impl Iterator<Item = (Ticket, &R)> {
         let (kept, free) = match &self.order {

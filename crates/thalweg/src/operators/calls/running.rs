@@ -422,8 +422,8 @@ where
             if waits_for_all(event) {
                 self.closing = false;
             }
-            // Calls that have begun since are of a stream that is not idle.
-            if event != Event::Idle || !self.has_calls() {
+            // What the line still has says that the stream is not idle any more.
+            if event != Event::Idle || !self.line.has_watermark() {
                 self.pass(event);
             }
         }

@@ -165,6 +165,8 @@ where
         let bounded = left.stream.is_bounded() && right.stream.is_bounded();
         let before = [left.stream.stage, right.stream.stage];
         let stage = env.stage_of_both(&other, origin, before, parallelism, bounded);
+        // A table without rows, or the end of one side, may be its end.
+        env.builder().time_origins.ends_early(stage);
         // Streams of two environments are refused; the stage of the other one is not in this plan.
         let same = env.is_same(&other);
         let first = Input::new(left, stage, origin, same.then_some(send_left));

@@ -109,6 +109,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
         let bounded = self.is_bounded() || other.is_bounded();
         let before = [self.stage, other.stage];
         let stage = env.stage_of_both(&other.env, origin, before, parallelism, bounded);
+        env.builder().time_origins.ends_early(stage);
         let same = env.is_same(&other.env);
         let strategy = match parallelism {
             Parallelism::Fixed(_) => Strategy::Gather,

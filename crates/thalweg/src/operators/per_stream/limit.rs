@@ -36,7 +36,10 @@ impl<C: Chain> Stream<C> {
         let records = Details::of("records", n);
         let local = records.clone().with("phase", "local");
         // What a single task has passed on depends on speed: only the total count is state.
-        self.then_described(origin, local, |prev, op| Limit { prev, op, n, is_global: false })
+        let first = self
+            .then_described(origin, local, |prev, op| Limit { prev, op, n, is_global: false })
+            .ending_early();
+        first
             .gather(origin)
             .then_described(origin, records.with("phase", "global"), |prev, op| Limit {
                 prev,
@@ -44,6 +47,7 @@ impl<C: Chain> Stream<C> {
                 n,
                 is_global: true,
             })
+            .ending_early()
             .with_state::<u64>(Scope::Task)
     }
 }

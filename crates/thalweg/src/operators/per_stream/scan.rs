@@ -45,7 +45,7 @@ impl<C: Chain> Stream<C> {
         O: 'static,
         F: for<'a> Fn(&mut S, <C::Item as Record>::Of<'a>) -> Option<O> + Send + Sync + 'static,
     {
-        self.scan_as(Origin::here("scan"), init, f)
+        self.scan_as(Origin::here("scan"), init, f).ending_early()
     }
 
     /// Makes one record of each record and the task's state.

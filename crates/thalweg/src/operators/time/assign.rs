@@ -9,7 +9,7 @@ use crate::data::Record;
 use crate::error::Result;
 use crate::flow::{Depth, Epoch, Event, Flow, Op, PartitionEvent, Partitions, Pipe, Push, guard};
 use crate::metrics::{Mark, Report};
-use crate::plan::{Origin, TaskContext, TieKind, TimeOrigin};
+use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::support::saved_watermark::SavedWatermark;
 use crate::time::{Timestamp, Untimed};
@@ -78,7 +78,7 @@ impl<C: Chain> Stream<C> {
             watermarks,
             drift,
         });
-        timed.builder().event_times.insert(timed.stage, TimeOrigin::Assigned);
+        timed.builder().time_origins.assigned(timed.stage);
         if drifts { timed.tied(TieKind::Drift) } else { timed }
     }
 }
@@ -385,6 +385,7 @@ where
             }
             Event::Round(_) => {
                 (self.generator, self.said, self.held) = (self.first.clone(), None, false);
+                self.idle = false;
             }
             Event::Barrier(epoch) => self.epoch = epoch,
             Event::Watermark(_) | Event::Idle => {}

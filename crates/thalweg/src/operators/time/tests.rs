@@ -239,6 +239,34 @@ fn windows_of_windows_wait_for_all_tasks_to_hear_that_a_pause_is_over() {
     }
 }
 
+/// What a branch has not to say any more as it has ended, and what its other source does not say as it is silent, is not waited for.
+#[test]
+fn a_branch_that_has_ended_holds_no_event_time_back() {
+    let mut config =
+        Config { scheduler: Scheduler::Deterministic { seed: 1 }, ..Config::default() };
+    config.cores = 2.try_into().unwrap();
+    let env = Environment::with_config(config);
+    let timed = |keep: fn(&u64) -> bool| {
+        let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(200));
+        let seconds = env.generate(1.0, |n| (n < 60).then_some(n)).filter(keep);
+        seconds.assign_timestamps(|n| Timestamp::from_secs(*n as i64), watermarks)
+    };
+    let second = EventTimeWindow::tumbling(Duration::from_secs(1));
+    let [first, rest] = timed(|_| true).split();
+    let some = first.limit(3).merge(timed(|n| *n == 0));
+    let some = some.group_by(|_| ()).window(second).count().unkey().map(|(_, pane)| pane.value);
+    let counts = some.merge(rest).group_by(|_| ()).window(second).count().unkey();
+    let clock = env.clock();
+    let times = counts.map(move |(_, pane)| (pane.start, clock.now() / 1_000_000_000)).to_channel();
+    env.run().unwrap();
+    let times: Vec<_> = times.map(|time| time.unwrap()).collect();
+    assert_eq!(times.len(), 60);
+    let begun = times[0].1;
+    let is_soon =
+        |(at, now): &(Timestamp, Nanos)| *now <= begun + at.as_micros() as u64 / 1_000_000 + 2;
+    assert!(times.iter().all(is_soon), "{times:?}");
+}
+
 /// Records of one source that is idle again and again, a few milliseconds each time.
 fn with_pauses(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestamp>> {
     let watermarks = Watermarks::monotonous().idle_after(Duration::from_millis(1));

@@ -560,8 +560,8 @@ where
                     core.begin_round();
                 }
             }
-        } else if core.is_level() {
-            held.release(next);
+        } else if core.is_level() && held.release(next) {
+            return Flow::Busy;
         }
         next.resume()
     }
@@ -595,11 +595,12 @@ impl Held {
         }
     }
 
-    fn release<N: Pipe>(&mut self, next: &mut N) {
-        for event in self.events.iter_mut().filter_map(Option::take) {
-            self.passed.pass(event);
-            next.event(event);
-        }
+    /// Passes one of them on, if there is one.
+    fn release<N: Pipe>(&mut self, next: &mut N) -> bool {
+        let Some(event) = self.events.iter_mut().find_map(Option::take) else { return false };
+        self.passed.pass(event);
+        next.event(event);
+        true
     }
 }
 

@@ -30,7 +30,7 @@ pub use stateful::StatefulWith;
 use crate::data::{Covariant, Data, Portable, Record, Wire};
 use crate::error::{Error, ErrorKind};
 use crate::exchange::{Broadcast, RoundRobin};
-use crate::plan::{Details, Origin, Parallelism, Scope, Strategy, TimeOrigin};
+use crate::plan::{Details, Origin, Parallelism, Scope, Strategy};
 use crate::stream::{Chain, Stream};
 use crate::time::Time;
 use held::HashOf;
@@ -225,6 +225,9 @@ where
                     Strategy::Broadcast,
                     |cx, op, edge| Broadcast::new(edge.lanes_from(cx.task, cx.op(op))),
                 );
+                let mut builder = env.builder();
+                let last = builder.plan.edges.len() - 1;
+                builder.time_origins.timeless(last);
                 Controls { edges: vec![edge], op, from: before[0] }
             }
             false => Controls { edges: Vec::new(), op: 0, from: 0 },
@@ -247,6 +250,5 @@ where
 /// The stream without its time.
 fn timeless<D: Chain, T: Time>(stream: Stream<D>) -> Stream<Timeless<D, T>> {
     let Stream { env, chain, stage } = stream;
-    env.builder().event_times.insert(stage, TimeOrigin::Left);
     Stream { env, chain: Timeless::new(chain), stage }
 }
