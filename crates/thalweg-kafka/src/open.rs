@@ -169,9 +169,7 @@ impl TaskProducers {
         if let Some(producer) = &producer {
             is_committed = tried(&doing, &needs, &clients.watch.0, || {
                 let commits = |patience| producer.client.commit_transaction(patience);
-                // It has a thread that hears.
-                let hear = || thread::sleep(Duration::from_millis(10));
-                match answered(&needs, &clients.watch.0, commits, hear) {
+                match answered(&needs, &clients.watch.0, commits, its_thread_hears) {
                     Ok(()) => Ok(true),
                     Err(cause) if is_worth_another(&cause) => Err(cause.into()),
                     Err(cause) => {
@@ -191,6 +189,11 @@ impl TaskProducers {
         self.note_committed(name, number, of);
         Ok(())
     }
+}
+
+/// Waits a moment for what a producer's own thread hears of its connections.
+fn its_thread_hears() {
+    thread::sleep(Duration::from_millis(10));
 }
 
 /// What to make of a transaction of which brokers know nothing any more.
@@ -363,8 +366,7 @@ impl Factory {
                 config.set("transactional.id", &id).create_with_context(deliveries)?;
             client.client().context().waked(self.waker.clone());
             let begin = |patience| client.init_transactions(patience);
-            // It has a thread that hears.
-            answered(needs, connections, begin, || thread::sleep(Duration::from_millis(10)))?;
+            answered(needs, connections, begin, its_thread_hears)?;
             let described = self.coordinator.describe(&id)?;
             let described = described
                 .ok_or_else(|| Failure::Later(format!("{id} is not known to its coordinator")))?;

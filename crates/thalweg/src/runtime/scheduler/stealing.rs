@@ -634,27 +634,6 @@ mod tests {
         ended(&start(vec![busy, waits, blocks], &wakers).0);
     }
 
-    #[test]
-    fn every_cell_has_its_turn_where_all_turns_are_long() {
-        const CELLS: usize = 12;
-        const LEAST: usize = 10;
-        let counts: Arc<[AtomicUsize]> = (0..CELLS).map(|_| AtomicUsize::new(0)).collect();
-        let call = |me: usize| -> Call {
-            let counts = Arc::clone(&counts);
-            Box::new(move |_| {
-                std::thread::sleep(std::time::Duration::from_millis(2));
-                counts[me].fetch_add(1, Ordering::SeqCst);
-                let counts = counts.iter().map(|count| count.load(Ordering::SeqCst));
-                // A thread of a busy machine may stand still for many turns of the others.
-                let (least, all) = (counts.clone().min().unwrap(), counts.sum::<usize>());
-                if least >= LEAST || all >= 20 * LEAST * CELLS { Poll::Done } else { Poll::Again }
-            })
-        };
-        ended(&start_on(3, (0..CELLS).map(call).collect(), &[]).0);
-        let counts: Vec<_> = counts.iter().map(|count| count.load(Ordering::SeqCst)).collect();
-        assert!(counts.iter().all(|count| *count >= LEAST), "{counts:?}");
-    }
-
     const MANY: usize = 100_000_000;
 
     /// Tasks that sleep in each turn until there were so many turns of them; returns how often they ran and another one did, which
