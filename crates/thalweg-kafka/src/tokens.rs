@@ -166,7 +166,7 @@ struct State {
     current: Option<(Token, Duration)>,
     /// Why the last call gave none.
     failed: Option<String>,
-    /// When there was last no token behind the first one, and why.
+    /// When there was last no token, and why.
     gap: Option<(Instant, String)>,
     /// Whether a connection waits for a token.
     is_awaited: bool,
@@ -277,8 +277,14 @@ impl Shared {
                 Ok(Ok(token)) if token.check().is_ok() => {
                     let lifetime = token.left();
                     let has_expired = |(last, _): &(Token, Duration)| last.left().is_zero();
-                    if state.current.as_ref().is_some_and(has_expired) && state.failed.is_none() {
-                        state.gap = Some((Instant::now(), self.without(EXPIRED)));
+                    let without = match state.failed.take() {
+                        None if state.current.as_ref().is_some_and(has_expired) => {
+                            Some(self.without(EXPIRED))
+                        }
+                        failed => failed,
+                    };
+                    if let Some(why) = without {
+                        state.gap = Some((Instant::now(), why));
                     }
                     (state.current, state.failed) = (Some((token, lifetime)), None);
                     pause_of_failures = FIRST_PAUSE;
@@ -389,11 +395,16 @@ mod tests {
     #[test]
     fn an_error_is_said_and_the_closure_called_again() {
         let mut calls = 0;
+        let given = Arc::<Mutex<Option<Instant>>>::default();
+        let given_at = Arc::clone(&given);
         let tokens = Tokens::new("a:1,b:2", move || {
             calls += 1;
             match calls {
                 1 => Err("the server is away"),
-                _ => Ok(Token::expiring_in("abc", LONG)),
+                _ => {
+                    *given_at.lock().unwrap() = Some(Instant::now());
+                    Ok(Token::expiring_in("abc", LONG))
+                }
             }
         });
         let failed = "there is no token for a:1,b:2: the server is away";
@@ -404,8 +415,9 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(20));
             thread::sleep(Duration::from_millis(20));
         }
-        // librdkafka may not have the new one yet.
+        // librdkafka may not have the new one yet, for a while that begins now.
         assert_eq!(tokens.gap().unwrap(), failed);
+        assert!(tokens.0.state().gap.as_ref().map(|(at, _)| *at) >= *given.lock().unwrap());
     }
 
     #[test]

@@ -272,20 +272,20 @@ fn copies(read: KafkaSource, write: KafkaSink<String, Encode>, folder: &Path) ->
 }
 
 /// Waits until all texts have arrived, once each, by a job that goes on.
-fn arrive(broker: &Broker, job: &JobHandle, topic: &str, count: u64) {
+fn arrive(broker: &Broker, job: JobHandle, topic: &str, count: u64) -> JobHandle {
     let begun = Instant::now();
     loop {
+        let is_over = job.is_over();
         let found = broker.texts(topic);
         if found.len() as u64 >= count {
             assert_eq!(found, texts(0..count));
-            return;
+            return job;
         }
-        let over = if job.is_over() { "over" } else { "running" };
         let found = found.len();
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{topic} has {found} of {count}, and the job is {over}"
-        );
+        if is_over {
+            panic!("{topic} has {found} of {count}, and the job has ended with {:?}", end(job));
+        }
+        assert!(begun.elapsed() < PATIENCE, "{topic} has {found} of {count}");
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -339,14 +339,20 @@ fn renewed(broker: &mut Broker) {
         if turn == 6 {
             warnings = Some(logs::warnings());
         }
-        jobs.iter().for_each(|(_, to, .., job)| arrive(broker, job, to, count));
+        jobs = jobs
+            .into_iter()
+            .map(|(from, to, folder, calls, job)| {
+                let job = arrive(broker, job, &to, count);
+                (from, to, folder, calls, job)
+            })
+            .collect();
         thread::sleep(Duration::from_secs(pause));
     }
     for (from, ..) in &jobs {
         append(broker, from, count..count + 500);
     }
-    for (_, to, _, calls, job) in jobs {
-        arrive(broker, &job, &to, count + 500);
+    for (_, to, _folder, calls, job) in jobs {
+        let job = arrive(broker, job, &to, count + 500);
         assert!(calls.load(Ordering::SeqCst) >= 6, "of {to}: {calls:?}");
         job.drain();
         end(job).unwrap();
@@ -372,14 +378,15 @@ fn waits(broker: &mut Broker) {
     let read = source(broker, "RENEWED", &from, false).tokens(give());
     let job = copies(read, sink(broker, "RENEWED", &to, Way::Kept).tokens(give()), folder.path());
     append(broker, &from, 0..500);
-    arrive(broker, &job, &to, 500);
+    let job = arrive(broker, job, &to, 500);
     is_away.store(true, Ordering::SeqCst);
-    thread::sleep(Duration::from_secs(12));
+    // So long that clients ask for a token only some seconds after there is a new one.
+    thread::sleep(Duration::from_secs(17));
     append(broker, &from, 500..1_000);
     thread::sleep(Duration::from_secs(3));
     assert_eq!(broker.texts(&to).len(), 500);
     is_away.store(false, Ordering::SeqCst);
-    arrive(broker, &job, &to, 1_000);
+    let job = arrive(broker, job, &to, 1_000);
     job.drain();
     end(job).unwrap();
 }
@@ -413,9 +420,8 @@ fn refused_later(broker: &mut Broker) {
     let keeps = copies(plain(), write(kept, Way::Kept), second);
     let sends = copies(plain(), write(least, Way::AtLeastOnce), third);
     append(broker, from, 0..500);
-    for (job, topic) in [(&reads, copied), (&keeps, kept), (&sends, least)] {
-        arrive(broker, job, topic, 500);
-    }
+    let [reads, keeps, sends] = [(reads, copied), (keeps, kept), (sends, least)]
+        .map(|(job, topic)| arrive(broker, job, topic, 500));
     is_wrong.store(true, Ordering::SeqCst);
     for (what, job) in [("reads", reads), ("sends", sends)] {
         let error = end(job).unwrap_err();
