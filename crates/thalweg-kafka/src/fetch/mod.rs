@@ -194,7 +194,7 @@ impl Assigned {
         self.failures += 1;
         self.leader = None;
         self.not_before = Instant::now() + pause.min(LONGEST_PAUSE);
-        self.queue.no_leader();
+        self.queue.unanswered();
     }
 }
 
@@ -423,7 +423,8 @@ impl Shared {
                 }
             };
             let buffer = |at: usize| queues[at].buffer();
-            let throttled = connection.fetch(&limits, &wanted, buffer, take)?;
+            let late = || queues.iter().for_each(|queue| queue.unanswered());
+            let throttled = connection.fetch(&limits, &wanted, late, buffer, take)?;
             drop(asking);
             if turn == 1 {
                 self.state().reported.remove(&node);

@@ -34,7 +34,7 @@ struct State {
     trouble: Option<Trouble>,
     /// Nothing more is asked for: it would be in vain.
     is_over: bool,
-    /// Whether a broker has answered since the partition had no leader.
+    /// Whether a broker has answered since the partition was [without](Queue::unanswered) one that does.
     is_answered: bool,
     /// Whether the partition was passed over, as there was no room.
     is_passed_over: bool,
@@ -196,15 +196,15 @@ impl Queue {
         (self.wake)();
     }
 
-    /// No broker is known that has the partition: there may be records, until one answers.
-    pub(super) fn no_leader(&self) {
+    /// No broker is known that has the partition, or the one that has it does not answer: there may be records, until one does.
+    pub(super) fn unanswered(&self) {
         let mut state = self.state();
         let was_behind = self.is_behind(&state);
         state.is_answered = false;
         self.wake_if_changed(state, was_behind);
     }
 
-    /// Whether a broker has answered since the partition had no leader.
+    /// Whether a broker has answered since the partition was [without](Self::unanswered) one that does.
     pub(crate) fn is_answered(&self) -> bool {
         self.state().is_answered
     }

@@ -130,7 +130,7 @@ fn a_reader_looks_again_when_it_is_known_or_not_whether_there_are_records() {
         (queue.is_answered(), waked.swap(0, Ordering::Relaxed))
     };
     let lost = || {
-        queue.no_leader();
+        queue.unanswered();
         (queue.is_answered(), waked.swap(0, Ordering::Relaxed))
     };
     assert_eq!(lost(), (false, 0), "as before");

@@ -29,6 +29,9 @@ pub(crate) struct Connection {
     login_at: Option<Instant>,
 }
 
+/// How much longer than it may wait for records a broker takes that has no trouble.
+const LATE: Duration = Duration::from_secs(1);
+
 /// A socket whose reads and writes all end at a time, however slowly bytes come, or when none has come for a while.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -68,7 +71,8 @@ impl Socket {
 
     fn left(&self) -> io::Result<Option<Duration>> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            // As when it is over while the socket waits. TLS can go on behind it.
+            Duration::ZERO => Err(io::ErrorKind::WouldBlock.into()),
             left => Ok(Some(left)),
         }
     }
@@ -161,11 +165,13 @@ impl Connection {
         decoded.map_err(|Torn| self.not_kafka())
     }
 
-    /// Gets records of partitions, with the functions of [`Coming::decode`]. Returns how long the broker wants not to be asked again.
+    /// Gets records of partitions, with the functions of [`Coming::decode`]; `late` is called when an answer is, and goes on to be
+    /// waited for. Returns how long the broker wants not to be asked again.
     pub(crate) fn fetch(
         &mut self,
         limits: &Limits,
         wanted: &[Wanted],
+        late: impl FnOnce(),
         buffer: impl FnMut(usize) -> Vec<u8>,
         take: impl FnMut(usize, Answered, Vec<u8>),
     ) -> Result<Duration, Fault> {
@@ -174,7 +180,7 @@ impl Connection {
         self.renew_login()?;
         self.number = self.number.wrapping_add(1);
         let frame = wire::request(api, self.number, &self.client, &request(api, limits, wanted));
-        let answered = self.coming(&frame, limits.wait).and_then(|length| {
+        let answered = self.coming(&frame, limits.wait, late).and_then(|length| {
             let coming = Coming::new(&mut self.stream, length);
             coming.decode(api, self.number, (limits, wanted), buffer, take)
         });
@@ -183,13 +189,26 @@ impl Connection {
     }
 
     /// Sends a request for records, and waits for the length of the answer.
-    fn coming(&mut self, frame: &[u8], wait: Duration) -> io::Result<usize> {
+    fn coming(&mut self, frame: &[u8], wait: Duration, late: impl FnOnce()) -> io::Result<usize> {
         let socket = self.stream.socket();
         (socket.until, socket.renews) = (Instant::now() + wait + PATIENCE, true);
         self.stream.write_all(frame)?;
         self.stream.flush()?;
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length)?;
+        let until = self.stream.socket().until;
+        self.stream.socket().until = Instant::now() + wait + LATE;
+        let (mut length, mut read, mut late) = ([0; 4], 0, Some(late));
+        while read < length.len() {
+            match self.stream.read(&mut length[read..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let late = late.take().filter(|_| error.kind() == io::ErrorKind::WouldBlock);
+                    late.ok_or(error)?();
+                    self.stream.socket().until = until;
+                }
+            }
+        }
         usize::try_from(i32::from_be_bytes(length)).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 

@@ -194,6 +194,25 @@ impl Broker {
         self.child.wait().expect("it was started here");
     }
 
+    /// Stops it where it is, with all its connections.
+    #[allow(dead_code)]
+    pub fn halt(&self) {
+        self.signal("STOP");
+    }
+
+    /// Has it go on behind [`halt`](Self::halt).
+    #[allow(dead_code)]
+    pub fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    #[allow(dead_code)]
+    fn signal(&self, name: &str) {
+        let command = format!("kill -{name} {}", self.child.id());
+        let sent = Command::new("sh").args(["-c", &command]).status().expect("there is a shell");
+        assert!(sent.success(), "{command}");
+    }
+
     /// Starts it again, with what it had.
     pub fn restart(&mut self) {
         self.child = serve(self.folder.path(), &self.classes);

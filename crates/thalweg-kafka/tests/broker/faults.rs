@@ -17,6 +17,7 @@ use thalweg_kafka::{KafkaSink, KafkaSource, MessageRef, Outgoing, Topics};
 
 pub const TESTS: &[Test] = &[
     ("a_partition_without_records_holds_event_time_back_and_is_named", silent),
+    ("partitions_are_not_idle_while_their_broker_hangs", hangs),
     ("a_topic_that_is_deleted_ends_the_jobs_that_write_to_it", deleted),
     ("a_topic_made_anew_ends_the_job_that_reads_it", anew_while_it_runs),
     ("a_topic_made_anew_is_not_read_on_from_a_checkpoint", anew_between_runs),
@@ -499,6 +500,38 @@ fn silent(broker: &mut Broker) {
     broker.append(&topic, Some(1), [("", "1000")]);
     wait("a window", || counts.recv_timeout(Duration::from_millis(1)).unwrap() == Some((0, 10)));
     job.cancel();
+}
+
+/// The broker hangs for longer than a partition without records takes to be idle, and for less than a request is waited for.
+fn hangs(broker: &mut Broker) {
+    let idle_after = Duration::from_secs(6);
+    for attempt in 0..5 {
+        let topic = broker.topic(&format!("hangs-{attempt}"), 2);
+        append_each(broker, &topic, 0..25);
+        let source = KafkaSource::new(broker.address(), topic.as_str());
+        let (job, mut counts) = windows(source, Some(idle_after));
+        let mut next = || counts.recv_timeout(Duration::from_millis(1)).unwrap();
+        let has_read = || job.stats().operators.iter().any(|op| op.records_out == Some(25));
+        wait("records", has_read);
+        broker.halt();
+        // Of a machine so slow that the other partition may have been idle before.
+        let was_late = next().is_some();
+        let halted = Instant::now();
+        let mut ended = None;
+        while halted.elapsed() < idle_after + Duration::from_secs(2) {
+            ended = ended.or_else(&mut next);
+        }
+        broker.go_on();
+        if was_late {
+            job.cancel();
+            continue;
+        }
+        assert_eq!(ended, None, "the other partition may have had records");
+        wait("a window", || next() == Some((0, 10)));
+        job.cancel();
+        return;
+    }
+    panic!("this machine is too slow");
 }
 
 fn warned(broker: &mut Broker) {

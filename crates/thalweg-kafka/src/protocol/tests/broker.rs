@@ -1,13 +1,15 @@
 //! What becomes of a broker's answers, by one that gives those that a test wants.
 
+use crate::protocol::answer::Limits;
 use crate::protocol::coordinator::Described;
-use crate::protocol::{Cluster, Coordinator, ProducerId, Refusal, Settings, Topics};
+use crate::protocol::{Cluster, Connection, Coordinator, ProducerId, Refusal, Settings, Topics};
 use rdkafka::config::ClientConfig;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 use thalweg::ErrorKind;
 
 const PRODUCER: ProducerId = ProducerId { id: 1000, epoch: 7 };
@@ -23,6 +25,38 @@ pub(super) fn broker(answers: impl Fn(i16, &[u8]) -> Option<Vec<u8>> + Send + 's
         let body = [number, tags, &answers(key, body)?].concat();
         Some([&(body.len() as i32).to_be_bytes()[..], &body].concat())
     })
+}
+
+#[test]
+fn a_request_for_records_that_is_not_answered_in_time_is_said_to_be_late() {
+    // The answer to the first request comes at once, and that to the second one so late.
+    let late = Duration::from_millis(1_500);
+    let fetches = AtomicUsize::new(0);
+    let port = frames(move |key, number, _| {
+        let body = match key {
+            18 => [number, &versions(&[(1, 0, 13), (18, 0, 4)])].concat(),
+            // No error, no session and no topics.
+            _ => {
+                if fetches.fetch_add(1, Ordering::SeqCst) == 1 {
+                    thread::sleep(late);
+                }
+                [number, &[0; 1], &[0; 4], &[0; 2], &[0; 4], &[1, 0]].concat()
+            }
+        };
+        Some([&(body.len() as i32).to_be_bytes()[..], &body].concat())
+    });
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", format!("127.0.0.1:{port}"));
+    let settings = Settings::new(&config, None).unwrap();
+    let mut connection = Connection::new(&settings, "127.0.0.1", port).unwrap();
+    let wait = Duration::from_millis(10);
+    let limits = Limits { wait, least: 1, most: 512, are_committed: true };
+    for expected in [0, 1, 0] {
+        let mut said = 0;
+        let late = || said += 1;
+        let fetched = connection.fetch(&limits, &[], late, |_| Vec::new(), |_, _, _| {});
+        assert_eq!((fetched, said), (Ok(Duration::ZERO), expected));
+    }
 }
 
 /// Starts a broker that answers with whole frames to a request's key, number and body.
