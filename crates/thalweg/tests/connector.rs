@@ -7,6 +7,8 @@ mod aligned;
 mod at_once;
 #[path = "connector/drained.rs"]
 mod drained;
+#[path = "connector/ended.rs"]
+mod ended;
 #[path = "connector/enough.rs"]
 mod enough;
 #[path = "connector/idle.rs"]

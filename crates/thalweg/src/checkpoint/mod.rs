@@ -5,7 +5,7 @@
 //! An operator gets a `StateHandle` for each of its states when its task is made. When a barrier passes the operator, and
 //! at the end of its input, it saves entries through the handle. Barriers are aligned, so what all tasks have saved at one
 //! barrier is a consistent cut of the job: a `Snapshot`. A task that has ended before a barrier counts with what it saved
-//! at its end.
+//! at its end, as long as that is needed.
 //!
 //! In a job that begins with a snapshot, each handle gives back the entries that are for its task, however many tasks
 //! there were: `Redistribution` says which these are.
@@ -564,6 +564,9 @@ impl Slot {
         }
         match saved.get_mut(&Epoch::LAST) {
             Some(Ok(saving)) => {
+                if saving.until.as_ref().is_some_and(|is_done| is_done()) {
+                    *saving = Saving::default();
+                }
                 syncs.extend_from_slice(&saving.syncs);
                 commits.extend_from_slice(&saving.commits);
                 let files = saving.copied(syncs);
@@ -786,6 +789,8 @@ pub(crate) struct Saving {
     spilled: Vec<Spilled>,
     syncs: Vec<Aside>,
     commits: Vec<Aside>,
+    /// Whether nothing of it is needed any more, if it was saved at the end.
+    until: Option<Box<dyn Fn() -> bool + Send + Sync>>,
     refused: Option<String>,
 }
 
@@ -818,6 +823,12 @@ impl Saving {
         commit: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) {
         self.commits.push(Arc::new(commit));
+    }
+
+    /// What is saved at the end counts only until `is_done`: snapshots that are taken later have nothing of it. What was saved
+    /// at a barrier counts for that one alone.
+    pub(crate) fn until(&mut self, is_done: impl Fn() -> bool + Send + Sync + 'static) {
+        self.until = Some(Box::new(is_done));
     }
 
     /// The files, and adds to `syncs` what is still to be copied.

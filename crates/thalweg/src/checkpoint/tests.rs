@@ -1,5 +1,6 @@
 //! Jobs that are interrupted, on one host and in an order drawn from a seed.
 
+mod committed;
 mod progress;
 
 use super::*;

@@ -3,7 +3,9 @@
 //! What a writer has prepared waits in its task's [`Pending`] until it may be committed. Three threads come to it: the task's
 //! own, which adds to it at barriers and at the end; the one that takes checkpoints, which flushes it before a checkpoint
 //! counts, and commits it afterwards; and the one that ends the job, which flushes and commits what is left. An epoch whose
-//! checkpoint could not be taken is committed with the next one, so every checkpoint has all that waits.
+//! checkpoint could not be taken is committed with the next one, so every checkpoint has all that waits. So have those after
+//! the end of the task, until all of it is committed; later ones have nothing of it, since a system outside forgets old commits, and
+//! would take one that comes again for a new one.
 
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Record};
@@ -338,6 +340,11 @@ impl<K: Sink> Pending<K> {
         }
     }
 
+    /// Whether all that was prepared is committed.
+    fn is_committed(&self) -> bool {
+        lock(&self.waiting).is_empty()
+    }
+
     /// Ends the job with an error; returns what is said of the checkpoint.
     fn failed(&self, error: Error) -> Error {
         if let Some(signals) = self.signals.upgrade() {
@@ -422,6 +429,8 @@ impl<K: Sink> WritePush<K> {
             out.before_it_counts(move || pending.flush(epoch));
             let pending = Arc::clone(&self.pending);
             out.once_it_counts(move || pending.commit(epoch));
+            let pending = Arc::clone(&self.pending);
+            out.until(move || pending.is_committed());
         });
     }
 

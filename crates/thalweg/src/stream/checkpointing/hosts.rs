@@ -8,7 +8,7 @@ use crate::checkpoint::Faulty;
 use crate::config::Config;
 use crate::connector::{Prepared, Sink, SinkContext, SinkWriter};
 use crate::runtime::Cluster;
-use crate::stream::Environment;
+use crate::stream::{Environment, JobHandle};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::mpsc::channel;
@@ -91,10 +91,15 @@ impl Host<'_> {
         } else if let Some(checkpoints) = takes {
             job.take_checkpoint(checkpoints)?;
         }
-        match job.wait() {
-            Err(error) if error.kind() == ErrorKind::Cancelled => Ok(()),
-            ended => ended.map(drop),
-        }
+        wait_cancelled(job)
+    }
+}
+
+/// Waits for a job that is cancelled.
+fn wait_cancelled(job: JobHandle) -> Result<()> {
+    match job.wait() {
+        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(()),
+        ended => ended.map(drop),
     }
 }
 
@@ -326,4 +331,51 @@ fn hosts_that_wait_for_a_host_to_begin_end_when_it_is_lost() {
         }
     }
     assert!(were_lost > 10, "{were_lost}");
+}
+
+#[test]
+fn what_tasks_of_any_host_have_committed_at_their_end_is_in_no_later_checkpoint() {
+    // A part that ends, and one that goes on.
+    let describe = |env: &Environment, done: &Arc<Mutex<Done>>| {
+        env.range(0..100).write(Noted(Arc::clone(done)));
+        env.range(0..1 << 40).for_each(drop);
+    };
+    for seed in 0..6 {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = &folders(dir.path())[0];
+        let of_both = Arc::new(Mutex::new(Done::default()));
+        let ended = on_two_hosts(&cluster(seed), |host| {
+            let checkpoints = host.open(folder);
+            describe(host.env, &of_both);
+            let job = host.env.start_with(Some(&checkpoints.checkpoints))?;
+            if !host.is_first() {
+                job.take_checkpoint(&checkpoints)?;
+                return wait_cancelled(job);
+            }
+            let mut later = 0;
+            // The first of the three may be the one with which the end of a task counts.
+            while later < 3 {
+                job.drive_for(2);
+                later += usize::from(lock(&of_both).committed.len() == 100);
+                assert!(job.take_checkpoint(&checkpoints)?);
+            }
+            job.cancel();
+            wait_cancelled(job)
+        });
+        ended.into_iter().for_each(|(ended, _)| ended.unwrap());
+        let ended = on_two_hosts(&cluster(seed), |host| {
+            let checkpoints = host.open(folder);
+            describe(host.env, &host.done);
+            let job = host.env.start_with(Some(&checkpoints.checkpoints))?;
+            if host.is_first() {
+                job.drive_for(20);
+                job.cancel();
+            }
+            wait_cancelled(job)
+        });
+        for (ended, done) in ended {
+            ended.unwrap();
+            assert_eq!(done, Done { committed: BTreeSet::new(), opened: true }, "seed {seed}");
+        }
+    }
 }

@@ -1,0 +1,106 @@
+//! A part of a job that has ended with a commit, beside another part that goes on.
+
+use super::{Log, Table, Topic, number, with_checkpoints};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use thalweg::{Environment, Result};
+
+/// How far a log was read, by the checkpoints that count.
+type Positions = Arc<Mutex<BTreeMap<String, u64>>>;
+
+/// A part that writes one row at its end, and a part that reads a log.
+struct TwoParts {
+    table: Table,
+    log: Log,
+}
+
+impl TwoParts {
+    fn new() -> Self {
+        Self { table: Table::default(), log: Log::with_partitions(1) }
+    }
+
+    fn describe(&self, env: &Environment) -> Positions {
+        env.range(0..1000).sum(|n| *n).write(self.table.clone());
+        let topic = Topic { bounded: false, ..Topic::of(&self.log) };
+        let committed = Arc::clone(&topic.committed);
+        env.read(topic).map(number).for_each(drop);
+        committed
+    }
+
+    /// Runs the job until the row is committed and two later checkpoints count, and cancels it.
+    fn run_beyond_the_commit(&self, dir: &Path, cores: usize) -> Result<()> {
+        let env = with_checkpoints(dir, cores);
+        let committed = self.describe(&env);
+        let job = env.start()?;
+        while self.table.rows().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..2 {
+            self.log.append(0, "7");
+            let appended = self.log.partition(0).lock().unwrap().records.len() as u64;
+            while committed.lock().unwrap().get("numbers/0") != Some(&appended) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        job.cancel();
+        job.wait().unwrap_err();
+        Ok(())
+    }
+
+    fn run_to_its_end(&self, dir: &Path, cores: usize) -> Result<()> {
+        self.log.close_all();
+        let env = with_checkpoints(dir, cores);
+        self.describe(&env);
+        env.run()
+    }
+
+    /// Checks that the row was committed, and no second time.
+    fn check(&self) {
+        assert_eq!(self.table.rows(), [499_500]);
+        assert_eq!(self.table.again.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn what_a_part_has_committed_at_its_end_is_not_committed_by_later_runs() -> Result<()> {
+    for cores in [1, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let dirs = ["first", "second", "third"].map(|name| folder.path().join(name));
+        let job = TwoParts::new();
+        job.run_beyond_the_commit(&dirs[0], cores)?;
+        fs::rename(&dirs[0], &dirs[1]).unwrap();
+        job.run_beyond_the_commit(&dirs[1], 4 - cores)?;
+        job.check();
+        fs::rename(&dirs[1], &dirs[2]).unwrap();
+        job.run_to_its_end(&dirs[2], cores)?;
+        job.check();
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_part_could_not_commit_at_its_end_is_committed_by_the_next_run_alone() -> Result<()> {
+    for cores in [1, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let dirs = ["first", "second", "third"].map(|name| folder.path().join(name));
+        let job = TwoParts::new();
+        // The checkpoint counts, and the run ends before its commit.
+        job.table.commits_until_failure.store(1, Ordering::Relaxed);
+        let env = with_checkpoints(&dirs[0], cores);
+        job.describe(&env);
+        let error = env.run().unwrap_err().to_string();
+        assert!(error.contains("the table is locked"), "{error}");
+        assert_eq!(job.table.rows(), [0; 0]);
+        fs::rename(&dirs[0], &dirs[1]).unwrap();
+        job.run_beyond_the_commit(&dirs[1], 4 - cores)?;
+        job.check();
+        fs::rename(&dirs[1], &dirs[2]).unwrap();
+        job.run_to_its_end(&dirs[2], cores)?;
+        job.check();
+    }
+    Ok(())
+}
