@@ -15,7 +15,9 @@
 //! no source of any host reads.
 //!
 //! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
-//! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained.
+//! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained. When the checkpoint counts,
+//! each host commits what its tasks have prepared. Of the last one of a job that is suspended, it says when it has: before that, the first
+//! host does not end the job.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
@@ -76,6 +78,8 @@ struct State {
     /// On the first host: the barrier at which the others are to save, and what those have answered that have.
     saving: Epoch,
     saved: BTreeMap<HostId, Answer>,
+    /// On the first host: the barrier of the last checkpoint of a suspended job, of each host that has committed what it has.
+    committed: BTreeMap<HostId, Epoch>,
     /// On another host: what it is to do for checkpoints.
     orders: VecDeque<SaveOrder>,
 }
@@ -134,6 +138,8 @@ enum JobMessage {
     Order(SaveOrder),
     /// A host has saved, or could not.
     Saved(Epoch, Answer),
+    /// A host has committed what the last checkpoint of a suspended job has.
+    Committed(Epoch),
 }
 
 #[derive(Clone, Copy, Data)]
@@ -293,6 +299,18 @@ impl JobHosts {
         self.take(self.me, JobMessage::Saved(epoch, saved));
     }
 
+    /// On another host: it has committed what the last checkpoint has.
+    pub(super) fn has_committed(&self, epoch: Epoch) {
+        self.take(self.me, JobMessage::Committed(epoch));
+    }
+
+    /// On the first host: whether the others have committed what the last checkpoint has.
+    pub(super) fn have_committed(&self, epoch: Epoch) -> bool {
+        let state = lock(&self.state);
+        let last = |link: &Link| state.committed.get(&link.to());
+        self.others.iter().all(|link| last(link).is_some_and(|last| *last >= epoch))
+    }
+
     /// The files of this host have their names, or one of them could not be given its name.
     pub(super) fn published(&self, published: Result<()>) {
         self.take(self.me, JobMessage::Published(published));
@@ -363,6 +381,7 @@ impl JobHosts {
             | JobMessage::BarrierRequest(_)
             | JobMessage::WantsCheckpoint
             | JobMessage::Saved(..)
+            | JobMessage::Committed(_)
                 if self.me != HostId::FIRST =>
             {
                 self.send(HostId::FIRST, &message);
@@ -461,6 +480,10 @@ impl JobHosts {
                     state.saved.insert(from, saved.map_err(|error| error.on_host(from.0)));
                 }
                 drop(state);
+                self.with_job(|job| job.notify());
+            }
+            JobMessage::Committed(epoch) => {
+                lock(&self.state).committed.insert(from, epoch);
                 self.with_job(|job| job.notify());
             }
         }
@@ -623,6 +646,7 @@ impl JobMessage {
                 (17u8, *epoch).encode(out);
                 error.encode(out);
             }
+            Self::Committed(Epoch(epoch)) => (22u8, *epoch).encode(out),
             Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
             Self::Same(point) => {
                 12u8.encode(out);
@@ -668,6 +692,7 @@ impl JobMessage {
             19 => Self::Order(SaveOrder::Counts(Epoch(u64::decode(input)?))),
             20 => Self::WantsCheckpoint,
             21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
+            22 => Self::Committed(Epoch(u64::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

@@ -477,6 +477,18 @@ impl Job {
         }
     }
 
+    /// On another host than the first: it has committed what the last checkpoint of a suspended job has.
+    pub(crate) fn has_committed(&self, epoch: Epoch) {
+        if let Some(hosts) = &self.hosts {
+            hosts.has_committed(epoch);
+        }
+    }
+
+    /// Whether the other hosts have committed what the last checkpoint of a suspended job has.
+    pub(super) fn have_committed(&self, epoch: Epoch) -> bool {
+        self.hosts.as_ref().is_none_or(|hosts| hosts.have_committed(epoch))
+    }
+
     /// Waits until there is what `look` looks for, which [`notify`](Self::notify) follows; `None` if the job is over first.
     pub(super) fn wait_for<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
         let mut over = lock(&self.over);

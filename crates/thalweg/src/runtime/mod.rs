@@ -298,6 +298,11 @@ impl Runtime {
         self.wait_for(job, || job.next_order())
     }
 
+    /// On the first host: waits until the others have committed what the last checkpoint of a suspended job has, or the job is over.
+    pub(crate) fn wait_committed(&self, job: &Job, epoch: Epoch) {
+        let _ = self.wait_for(job, || job.have_committed(epoch).then_some(()));
+    }
+
     fn wait_for<T>(&self, job: &Job, look: impl Fn() -> Option<T>) -> Option<T> {
         let found = RefCell::new(None);
         self.scheduler.drive(&|| {

@@ -4,7 +4,8 @@
 //! parts are on the disk. What a host with parts but without a checkpoint has written counts for nothing.
 //!
 //! A job that is suspended is ended here, after a last checkpoint: behind its barrier, sources read nothing. If that checkpoint
-//! cannot be taken the job is cancelled, since the one who asked for it may not wait for another attempt.
+//! cannot be taken the job is cancelled, since the one who asked for it may not wait for another attempt. The job ends as suspended when
+//! all hosts have committed what the checkpoint has: the next run may come when systems outside have forgotten what it would commit.
 
 use super::running_job::RunningJob;
 use super::savepoints::Request;
@@ -233,18 +234,7 @@ impl Checkpointing {
         let mut due = Due::after(job.now(), interval, &failure);
         while !job.is_over() {
             if let Some(why) = job.launched().job.wait_suspended(LOOK.min(self.interval)) {
-                let taken = self.take(job, true, &mut lateness, warnings);
-                // It is not to be started again: another run of the job has begun.
-                if taken.is_err()
-                    && let Some(superseded) = self.writer.store.superseded()
-                {
-                    return job.launched().job.fail(superseded);
-                }
-                let is_drained = job.launched().job.signals().draining();
-                if let Some(end) = self.suspended(why, taken, is_drained) {
-                    job.launched().job.fail(end);
-                }
-                return;
+                return self.suspend(job, why, &mut lateness, warnings);
             }
             let savepoints = job.savepoints.take();
             let is_wanted = job.launched().job.wants_checkpoint();
@@ -269,6 +259,21 @@ impl Checkpointing {
             }
             job.launched().job.may_wait_for_checkpoints(!failure.is_by_plan());
             due = Due::after(job.now(), interval, &failure);
+        }
+    }
+
+    /// Takes the last checkpoint of a job, and ends the job with it.
+    fn suspend(&self, job: &RunningJob, why: &str, lateness: &mut Lateness, warnings: &Warnings) {
+        let taken = self.take(job, true, lateness, warnings);
+        // It is not to be started again: another run of the job has begun.
+        if taken.is_err()
+            && let Some(superseded) = self.writer.store.superseded()
+        {
+            return job.launched().job.fail(superseded);
+        }
+        let is_drained = job.launched().job.signals().draining();
+        if let Some(end) = self.suspended(why, taken, is_drained) {
+            job.launched().job.fail(end);
         }
     }
 
@@ -324,6 +329,9 @@ impl Checkpointing {
             let by_plan = error.kind() == ErrorKind::Plan;
             job.launched().job.fails(Failed { may_be_there, by_plan });
         }
+        if is_last && matches!(written, Ok(true)) {
+            job.wait_committed(epoch);
+        }
         self.checkpoints.remove_unsaved(|name| self.writer.store.refers_to(name));
         written
     }
@@ -377,6 +385,17 @@ impl Checkpointing {
         Ok(false)
     }
 
+    /// As [`take_now`](Self::take_now); the first host suspends the job with the checkpoint.
+    #[cfg(all(test, not(miri)))]
+    pub(super) fn suspend_now(&self, job: &RunningJob, warnings: &Warnings) {
+        match self.writer.host {
+            HostId::FIRST => {
+                self.suspend(job, "by a test", &mut Lateness::new(self.interval), warnings);
+            }
+            _ => self.save_parts(job),
+        }
+    }
+
     /// On another host than the first: writes the parts that it asks for, until the job is over.
     fn save_parts(&self, job: &RunningJob) {
         // Of the checkpoint that may still come to count: those before it do not, and what they would have committed is in its own.
@@ -390,6 +409,10 @@ impl Checkpointing {
                     job.launched().job.may_wait_for_checkpoints(true);
                     let due = commits.take_if(|(of, _)| *of == epoch);
                     commit(job, due.map(|(_, commits)| commits).unwrap_or_default());
+                    // The first host waits for this of the last one. An error of a commit was sent before, and ends the job.
+                    if job.launched().job.signals().is_last_barrier(epoch) && !job.is_over() {
+                        job.launched().job.has_committed(epoch);
+                    }
                     self.checkpoints.remove_unsaved(|name| copies.contains(name));
                     continue;
                 }

@@ -269,6 +269,12 @@ impl JobHandle {
         checkpoints.take_now(&self.running, &self.warnings)
     }
 
+    /// As [`take_checkpoint`](Self::take_checkpoint); the first host suspends the job with it.
+    #[cfg(all(test, not(miri)))]
+    pub(crate) fn suspend_now(&self, checkpoints: &Checkpointing) {
+        checkpoints.suspend_now(&self.running, &self.warnings);
+    }
+
     /// Runs the job for so many steps of a scheduler that runs tasks on the calling thread, or until it is over.
     pub(crate) fn drive_for(&self, steps: usize) {
         self.running.runtime.drive_for(&self.running.launched.job, steps);

@@ -157,6 +157,11 @@ impl RunningJob {
         self.runtime.wait_saved(&self.launched.job)
     }
 
+    /// As [`Runtime::wait_committed`].
+    pub(super) fn wait_committed(&self, epoch: Epoch) {
+        self.runtime.wait_committed(&self.launched.job, epoch);
+    }
+
     /// As [`Runtime::wait_to_save`].
     pub(super) fn wait_to_save(&self) -> Option<SaveOrder> {
         self.runtime.wait_to_save(&self.launched.job)

@@ -1,5 +1,5 @@
 //! Tests of what several hosts do before they go on from a checkpoint: none commits or throws anything away before all have read
-//! the one that the first host has decided on.
+//! the one that the first host has decided on. And of what they commit before a job ends.
 #![expect(clippy::disallowed_methods, reason = "another run of the job writes beside it")]
 
 use super::*;
@@ -21,7 +21,17 @@ struct Done {
 }
 
 /// Notes what it does on a host.
-struct Noted(Arc<Mutex<Done>>);
+struct Noted {
+    done: Arc<Mutex<Done>>,
+    /// Whether its commits fail.
+    fails: bool,
+}
+
+impl Noted {
+    fn new(done: &Arc<Mutex<Done>>) -> Self {
+        Self { done: Arc::clone(done), fails: false }
+    }
+}
 
 #[derive(Default)]
 struct Batch(Vec<u64>);
@@ -36,12 +46,15 @@ impl Sink for Noted {
     }
 
     fn open(&self, _: &SinkContext) -> Result<Batch> {
-        lock(&self.0).opened = true;
+        lock(&self.done).opened = true;
         Ok(Batch::default())
     }
 
     fn commit(&self, numbers: &Vec<u64>) -> Result<()> {
-        lock(&self.0).committed.extend(numbers);
+        if self.fails {
+            return Err(Error::new(ErrorKind::Io, "the table is locked"));
+        }
+        lock(&self.done).committed.extend(numbers);
         Ok(())
     }
 }
@@ -75,9 +88,13 @@ impl Host<'_> {
         self.env.checkpoints_of(folder).unwrap()
     }
 
+    fn describe(&self, sink: Noted) {
+        self.env.range(0..1 << 40).write(sink);
+    }
+
     /// Runs the job, which is cancelled when the first host has taken so many checkpoints.
     fn run(&self, checkpoints: Option<&Checkpointing>, taken: usize) -> Result<()> {
-        self.env.range(0..1 << 40).write(Noted(Arc::clone(&self.done)));
+        self.describe(Noted::new(&self.done));
         let job = self.env.start_with(checkpoints.map(|all| &all.checkpoints))?;
         let takes = checkpoints.filter(|_| taken > 0);
         if self.is_first() {
@@ -337,7 +354,7 @@ fn hosts_that_wait_for_a_host_to_begin_end_when_it_is_lost() {
 fn what_tasks_of_any_host_have_committed_at_their_end_is_in_no_later_checkpoint() {
     // A part that ends, and one that goes on.
     let describe = |env: &Environment, done: &Arc<Mutex<Done>>| {
-        env.range(0..100).write(Noted(Arc::clone(done)));
+        env.range(0..100).write(Noted::new(done));
         env.range(0..1 << 40).for_each(drop);
     };
     for seed in 0..6 {
@@ -376,6 +393,43 @@ fn what_tasks_of_any_host_have_committed_at_their_end_is_in_no_later_checkpoint(
         for (ended, done) in ended {
             ended.unwrap();
             assert_eq!(done, Done { committed: BTreeSet::new(), opened: true }, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_job_is_suspended_when_all_hosts_have_committed_and_fails_where_one_cannot() {
+    for (seed, fails) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = &folders(dir.path())[0];
+        let ended = on_two_hosts(&cluster(seed), |host| {
+            let checkpoints = host.open(folder);
+            let sink = Noted { fails: fails && !host.is_first(), ..Noted::new(&host.done) };
+            host.describe(sink);
+            let job = host.env.start_with(Some(&checkpoints.checkpoints))?;
+            if host.is_first() {
+                job.drive_for(6);
+            }
+            job.suspend_now(&checkpoints);
+            job.wait().map(drop)
+        });
+        let mut committed = BTreeSet::new();
+        for (ended, mut done) in ended {
+            let error = ended.unwrap_err();
+            let kind = if fails { ErrorKind::Io } else { ErrorKind::Suspended };
+            assert_eq!(error.kind(), kind, "seed {seed}: {error}");
+            assert_eq!(error.to_string().contains("the table is locked"), fails, "{error}");
+            committed.append(&mut done.committed);
+        }
+        // The next run commits all that the checkpoint has.
+        let ended = on_two_hosts(&cluster(seed), |host| host.run(Some(&host.open(folder)), 0));
+        for (ended, done) in ended {
+            ended.unwrap();
+            assert!(!done.committed.is_empty(), "seed {seed}");
+            match fails {
+                true => assert!(done.committed.is_superset(&committed), "seed {seed}"),
+                false => assert_eq!(done.committed, committed, "seed {seed}"),
+            }
         }
     }
 }
