@@ -102,11 +102,20 @@ pub(crate) struct Checkpoints {
 
 /// Stores what the tasks of a job have saved when all of them have ended, and knows what the job begins with.
 pub(crate) trait Storage: Send + Sync {
-    /// Stores the last snapshot, with the parts of the other hosts; or gets to know why there is none.
-    fn store_last(&self, taken: Result<Taken>, parts: Vec<Part>);
+    /// Stores the last snapshot, with the parts of the other hosts, or gets to know why one of them has none. Where none could be
+    /// taken the job ends without: no other run of it could take one either.
+    ///
+    /// # Errors
+    ///
+    /// If one was taken and could not be stored, or a part of it.
+    fn store_last(&self, taken: Result<Taken>, parts: Result<Vec<Part>>) -> Result<()>;
 
-    /// On another host than the first: stores its part of the last snapshot; `None` if it could not be saved.
-    fn store_last_part(&self, taken: Result<Taken>) -> Option<Part>;
+    /// On another host than the first: stores its part of the last snapshot; `None` if none could be taken.
+    ///
+    /// # Errors
+    ///
+    /// If it could not be stored.
+    fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>>;
 
     /// As [`Store::may_publish`].
     fn may_publish(&self) -> Result<()>;
@@ -497,21 +506,22 @@ fn begin_anew(dir: &Path) -> String {
 }
 
 impl AtEnd for Checkpoints {
-    fn ended_here(&self, is_drained: bool) -> Option<Vec<u8>> {
+    fn ended_here(&self, is_drained: bool) -> Result<Option<Vec<u8>>> {
         self.has_ended.store(true, Ordering::Release);
-        let part = self.storage.as_ref()?.store_last_part(self.take_last(is_drained));
+        let Some(storage) = &self.storage else { return Ok(None) };
+        let part = storage.store_last_part(self.take_last(is_drained));
         self.release_files();
-        Some(part?.report())
+        Ok(part?.map(|part| part.report()))
     }
 
-    fn before_publishing(&self, reports: Vec<Vec<u8>>, is_drained: bool) {
-        let Some(storage) = &self.storage else { return };
-        let parts: Result<Vec<_>> = reports.iter().map(|report| Part::read(report)).collect();
-        match parts {
-            Ok(parts) => storage.store_last(self.take_last(is_drained), parts),
-            Err(error) => storage.store_last(Err(error), Vec::new()),
-        }
+    fn before_publishing(&self, reports: Result<Vec<Vec<u8>>>, is_drained: bool) -> Result<()> {
+        let Some(storage) = &self.storage else { return Ok(()) };
+        let read = |reports: Vec<Vec<u8>>| -> Result<Vec<Part>> {
+            reports.iter().map(|report| Part::read(report)).collect()
+        };
+        let stored = storage.store_last(self.take_last(is_drained), reports.and_then(read));
         self.release_files();
+        stored
     }
 
     fn may_publish(&self) -> Result<()> {

@@ -398,9 +398,10 @@ impl Store {
             && matches!(Self::look_at(&*self.folder, &Self::name_of(number)), Ok(None))
     }
 
-    /// How long ago a checkpoint was written, if that is known; `None` if there is none with this number.
+    /// How long ago a checkpoint was written, if that is known; `None` if there is certainly none with this number.
     pub(crate) fn age(&self, number: u64) -> Option<Option<Duration>> {
-        let (_, written) = Self::look_at(&*self.folder, &Self::name_of(number)).ok()??;
+        let found = Self::look_at(&*self.folder, &Self::name_of(number));
+        let written = found.map_or(Some(None), |found| found.map(|(_, written)| written))?;
         Some(written.and_then(|at| at.elapsed().ok()))
     }
 

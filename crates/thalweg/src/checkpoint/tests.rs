@@ -170,12 +170,13 @@ fn what_is_read_must_be_the_same() {
 struct Ends(Box<dyn Fn(Result<Taken>) + Send + Sync>);
 
 impl Storage for Ends {
-    fn store_last(&self, taken: Result<Taken>, _: Vec<Part>) {
+    fn store_last(&self, taken: Result<Taken>, _: Result<Vec<Part>>) -> Result<()> {
         self.0(taken);
+        Ok(())
     }
 
-    fn store_last_part(&self, _: Result<Taken>) -> Option<Part> {
-        None
+    fn store_last_part(&self, _: Result<Taken>) -> Result<Option<Part>> {
+        Ok(None)
     }
 
     fn may_publish(&self) -> Result<()> {

@@ -97,12 +97,21 @@ impl std::fmt::Debug for Signals {
 /// interrupted then. One that is drained may have more input: the next run of it is to read nothing of that, since operators
 /// have given results of what came before as if it were all.
 pub(crate) trait AtEnd: Send + Sync {
-    /// On another host than the first, all tasks of this host have ended: returns what the first host gets to know.
-    fn ended_here(&self, is_drained: bool) -> Option<Vec<u8>>;
+    /// On another host than the first, all tasks of this host have ended: returns what the first host gets to know; `None` if
+    /// nothing can be saved.
+    ///
+    /// # Errors
+    ///
+    /// If it could be saved and was not stored.
+    fn ended_here(&self, is_drained: bool) -> Result<Option<Vec<u8>>>;
 
     /// On the first host, the tasks of all hosts have ended, and no file has got its name. `reports` are those of the other
-    /// hosts.
-    fn before_publishing(&self, reports: Vec<Vec<u8>>, is_drained: bool);
+    /// hosts, or why one of them has none.
+    ///
+    /// # Errors
+    ///
+    /// If it could be saved and was not stored: nothing may be published then, since the next run would publish it again.
+    fn before_publishing(&self, reports: Result<Vec<Vec<u8>>>, is_drained: bool) -> Result<()>;
 
     /// On the first host, before it decides that the job ends well: whether the job may publish its outputs. It may not if another
     /// run of it has begun.
@@ -341,10 +350,11 @@ impl Signals {
     /// there was no failure.
     pub(crate) fn finish(&self) {
         self.prepare();
-        if !self.stopped() && self.has_files() {
-            self.save_end(Vec::new());
-        }
-        self.decide(self.may_publish());
+        let saved = match !self.stopped() && self.has_files() {
+            true => self.save_end(Ok(Vec::new())),
+            false => Ok(()),
+        };
+        self.decide(saved.and_then(|()| self.may_publish()));
         let published = self.publish_files();
         self.conclude(published);
     }
@@ -355,16 +365,15 @@ impl Signals {
     }
 
     /// As [`AtEnd::ended_here`].
-    pub(crate) fn report_end(&self) -> Option<Vec<u8>> {
-        let call = self.at_end.get()?;
-        catch(|| call.ended_here(self.draining())).ok()?
+    pub(crate) fn report_end(&self) -> Result<Option<Vec<u8>>> {
+        let Some(call) = self.at_end.get() else { return Ok(None) };
+        catch(|| call.ended_here(self.draining())).and_then(|report| report)
     }
 
     /// As [`AtEnd::before_publishing`].
-    pub(crate) fn save_end(&self, reports: Vec<Vec<u8>>) {
-        if let Some(call) = self.at_end.get() {
-            discard(catch(|| call.before_publishing(reports, self.draining())).err());
-        }
+    pub(crate) fn save_end(&self, reports: Result<Vec<Vec<u8>>>) -> Result<()> {
+        let Some(call) = self.at_end.get() else { return Ok(()) };
+        catch(|| call.before_publishing(reports, self.draining())).and_then(|saved| saved)
     }
 
     /// As [`AtEnd::may_publish`].
@@ -522,6 +531,42 @@ mod tests {
         signals.finish();
         assert_eq!(signals.take_failure().unwrap().message(), "the disk is full");
         assert!(lock(&seen).is_empty());
+    }
+
+    /// Saves the end of a job, or cannot.
+    struct Saves(fn() -> Result<()>);
+
+    impl AtEnd for Saves {
+        fn ended_here(&self, _: bool) -> Result<Option<Vec<u8>>> {
+            (self.0)().map(|()| None)
+        }
+
+        fn before_publishing(&self, _: Result<Vec<Vec<u8>>>, _: bool) -> Result<()> {
+            (self.0)()
+        }
+
+        fn may_publish(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nothing_is_published_of_a_job_whose_end_could_not_be_saved() {
+        let ended = |save: fn() -> Result<()>| {
+            let (signals, seen) = (Signals::default(), Arc::default());
+            signals.at_end(Arc::new(Saves(save)));
+            let outputs = [file("a", true, &seen), result(&seen)];
+            for output in outputs {
+                signals.on_success(move || Ok(output));
+            }
+            signals.finish();
+            let kind = signals.take_failure().map(|error| error.kind());
+            (kind, lock(&seen).len(), signals.report_end().is_ok())
+        };
+        assert_eq!(ended(|| Ok(())), (None, 2, true));
+        let full = ended(|| Err(Error::new(ErrorKind::Io, "the disk is full")));
+        assert_eq!(full, (Some(ErrorKind::Io), 0, false));
+        assert_eq!(ended(|| panic!("a bug")), (Some(ErrorKind::Panic), 0, false));
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //!
 //! The first host decides how a job ends: well, when every host has reported that all of its tasks have ended and its
 //! outputs are prepared; or by the first failure that is reported. So all hosts return the same outcome, and none
-//! publishes an output of a job that fails on another.
+//! publishes an output of a job that fails on another. With checkpoints, it stores the last one before it decides, and a job whose
+//! last one could not be stored fails.
 //!
 //! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has
 //! requested a barrier learns its number with the order to send it. A job that is suspended gets a last barrier, behind which
@@ -45,7 +46,8 @@ pub(crate) struct JobHosts {
     state: Mutex<State>,
 }
 
-/// What a host answers that was asked to save: what the first host has to know of it; `None` if it is drained.
+/// What a host answers that was asked to save: what the first host has to know of it; `None` if it is drained, and at its end if
+/// nothing can be saved.
 pub(crate) type Answer = Result<Option<Vec<u8>>>;
 
 #[derive(Default)]
@@ -58,8 +60,8 @@ struct State {
     agreed: Option<Option<RestorePoint>>,
     /// On the first host: the fingerprint of the job on each host that has described it.
     fingerprints: BTreeMap<HostId, u128>,
-    /// On the first host: the hosts that are prepared, and what they have reported.
-    prepared: BTreeMap<HostId, Prepared>,
+    /// On the first host: the hosts that are prepared, and what they have reported and saved.
+    prepared: BTreeMap<HostId, (Prepared, Answer)>,
     decided: bool,
     /// On the first host: the number of hosts that have published their files, or failed to.
     published: usize,
@@ -118,7 +120,8 @@ enum JobMessage {
     /// The parts of the job on the first host, for a host that has described another one.
     Differs(Vec<DescribedPart>),
     Failed(Error),
-    Prepared(Prepared),
+    /// A host is prepared, and has saved its part of the last checkpoint, or could not.
+    Prepared(Prepared, Answer),
     Decided(Result<Prepared>),
     /// A host has given its files their names, or could not.
     Published(Result<()>),
@@ -158,8 +161,13 @@ struct Prepared {
     counted: Vec<Vec<TaskCounts>>,
     /// The clocks of the other hosts, as the first one has estimated them.
     clocks: Vec<ClockOffset>,
-    /// What another host than the first has saved at its end.
-    saved: Option<Vec<u8>>,
+}
+
+/// What the other hosts have saved at their end, of which these are the answers; `None` if one of them can save nothing, so that
+/// there is no last checkpoint however the others have fared.
+fn all_saved(answers: Vec<Answer>) -> Option<Result<Vec<Vec<u8>>>> {
+    let can_all = !answers.iter().any(|answer| matches!(answer, Ok(None)));
+    can_all.then(|| answers.into_iter().filter_map(Answer::transpose).collect())
 }
 
 impl JobHosts {
@@ -258,9 +266,9 @@ impl JobHosts {
 
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>, signals: &Signals) {
-        let saved = if self.me == HostId::FIRST { None } else { signals.report_end() };
-        let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new(), saved };
-        self.take(self.me, JobMessage::Prepared(prepared));
+        let saved = if self.me == HostId::FIRST { Ok(None) } else { signals.report_end() };
+        let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new() };
+        self.take(self.me, JobMessage::Prepared(prepared, saved));
     }
 
     /// On the first host: asks the others to save what their tasks have saved at a barrier.
@@ -375,7 +383,7 @@ impl JobHosts {
         match message {
             JobMessage::Described(_)
             | JobMessage::Failed(_)
-            | JobMessage::Prepared(_)
+            | JobMessage::Prepared(..)
             | JobMessage::Published(_)
             | JobMessage::Suspend(_)
             | JobMessage::BarrierRequest(_)
@@ -402,26 +410,32 @@ impl JobHosts {
             }
             JobMessage::Differs(parts) => self.differs(&parts),
             JobMessage::Failed(error) => self.decide(Err(error.on_host(from.0))),
-            JobMessage::Prepared(prepared) => {
+            JobMessage::Prepared(prepared, saved) => {
                 let mut state = lock(&self.state);
-                state.prepared.insert(from, prepared);
+                state.prepared.insert(from, (prepared, saved));
                 if state.prepared.len() <= self.others.len() {
                     return;
                 }
                 let all = std::mem::take(&mut state.prepared);
                 let is_decided = state.decided;
                 drop(state);
-                let files = all.values().any(|host| host.files);
-                let others = all.iter().filter(|(host, _)| **host != self.me);
-                let reports: Option<Vec<_>> = others.map(|(_, host)| host.saved.clone()).collect();
-                if let Some(reports) = reports.filter(|_| files && !is_decided) {
-                    self.with_job(|job| job.signals().save_end(reports));
+                let files = all.values().any(|(host, _)| host.files);
+                let (mut counted, mut answers) = (Vec::new(), Vec::new());
+                for (host, (prepared, saved)) in all {
+                    counted.extend(prepared.counted);
+                    if host != self.me {
+                        let note = format!("on host {}", host.0);
+                        answers.push(saved.map_err(|error| error.with(&note)));
+                    }
                 }
-                let counted = all.into_values().flat_map(|host| host.counted).collect();
+                let reports = all_saved(answers).filter(|_| files && !is_decided);
                 let clocks = self.estimated();
                 let mut may = Ok(());
-                self.with_job(|job| may = job.signals().may_publish());
-                self.decide(may.map(|()| Prepared { files, counted, clocks, saved: None }));
+                self.with_job(|job| {
+                    let saved = reports.map_or(Ok(()), |reports| job.signals().save_end(reports));
+                    may = saved.and_then(|()| job.signals().may_publish());
+                });
+                self.decide(may.map(|()| Prepared { files, counted, clocks }));
             }
             JobMessage::Decided(outcome) => {
                 if !std::mem::replace(&mut lock(&self.state).decided, true) {
@@ -601,9 +615,15 @@ impl JobMessage {
                 0u8.encode(out);
                 error.encode(out);
             }
-            Self::Prepared(prepared) => {
+            Self::Prepared(prepared, Ok(saved)) => {
                 1u8.encode(out);
                 prepared.encode(out);
+                saved.encode(out);
+            }
+            Self::Prepared(prepared, Err(error)) => {
+                22u8.encode(out);
+                prepared.encode(out);
+                error.encode(out);
             }
             Self::Decided(Ok(prepared)) => {
                 2u8.encode(out);
@@ -646,7 +666,7 @@ impl JobMessage {
                 (17u8, *epoch).encode(out);
                 error.encode(out);
             }
-            Self::Committed(Epoch(epoch)) => (22u8, *epoch).encode(out),
+            Self::Committed(Epoch(epoch)) => (23u8, *epoch).encode(out),
             Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
             Self::Same(point) => {
                 12u8.encode(out);
@@ -663,7 +683,7 @@ impl JobMessage {
     fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
         Ok(match u8::decode(input)? {
             0 => Self::Failed(Error::decode(input)?),
-            1 => Self::Prepared(Prepared::decode(input)?),
+            1 => Self::Prepared(Prepared::decode(input)?, Ok(Data::decode(input)?)),
             2 => Self::Decided(Ok(Prepared::decode(input)?)),
             3 => Self::Decided(Err(Error::decode(input)?)),
             4 => Self::Drain,
@@ -692,7 +712,8 @@ impl JobMessage {
             19 => Self::Order(SaveOrder::Counts(Epoch(u64::decode(input)?))),
             20 => Self::WantsCheckpoint,
             21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
-            22 => Self::Committed(Epoch(u64::decode(input)?)),
+            22 => Self::Prepared(Prepared::decode(input)?, Err(Error::decode(input)?)),
+            23 => Self::Committed(Epoch(u64::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

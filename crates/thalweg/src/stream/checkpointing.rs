@@ -66,8 +66,6 @@ pub(crate) struct Checkpointing {
     pub(crate) checkpoints: Arc<Checkpoints>,
     interval: Duration,
     dir: PathBuf,
-    /// The directory as the configuration names it.
-    named: PathBuf,
     /// Where what is copied is staged, if it has to be.
     spill_dir: PathBuf,
     /// What is said at the start of a job that goes on from a checkpoint.
@@ -77,6 +75,8 @@ pub(crate) struct Checkpointing {
 /// Stores snapshots one after the other.
 struct Writer {
     store: Store,
+    /// The directory as the configuration names it.
+    named: PathBuf,
     host: HostId,
     /// On the first of several hosts: from what the others go on.
     point: Option<RestorePoint>,
@@ -160,12 +160,12 @@ impl Checkpointing {
         };
         let last = store.number_after(first);
         let written = Mutex::new(Written { last, complete: first, ended: false });
-        let writer = Arc::new(Writer { store, host, point, written, warnings: warnings.clone() });
+        let (named, warnings) = (config.dir.clone(), warnings.clone());
+        let writer = Arc::new(Writer { store, named, host, point, written, warnings });
         let storage = Arc::clone(&writer) as _;
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
-        let (interval, named) = (config.interval, config.dir.clone());
-        let spill_dir = spill_dir.to_owned();
-        Ok(Self { writer, checkpoints, interval, dir, named, spill_dir, resumption })
+        let (interval, spill_dir) = (config.interval, spill_dir.to_owned());
+        Ok(Self { writer, checkpoints, interval, dir, spill_dir, resumption })
     }
 
     /// Says from what the job goes on: before it is launched, as sinks then commit what the checkpoint has, which may take long.
@@ -288,19 +288,15 @@ impl Checkpointing {
     /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself, as when it was drained
     /// meanwhile.
     fn suspended(&self, why: &str, taken: Result<bool>, is_drained: bool) -> Option<Error> {
-        let onward = |age: &str| {
-            let (number, dir) = (lock(&self.writer.written).complete, self.named.display());
-            format!("it goes on from checkpoint {number} of {dir}{age} when it is started again")
-        };
         match taken {
             Ok(true) if is_drained => None,
-            Ok(true) => Some(Error::new(ErrorKind::Suspended, format!("{why}: {}", onward("")))),
+            Ok(true) => {
+                let what = format!("{why}: {}", self.writer.goes_on(""));
+                Some(Error::new(ErrorKind::Suspended, what))
+            }
             Ok(false) => None,
             Err(cause) => {
-                let onward = match self.writer.age() {
-                    Some(age) => onward(&age.map_or_else(String::new, old)),
-                    None => "it begins anew when it is started again".to_owned(),
-                };
+                let onward = self.writer.onward();
                 let what = format!("{why}, but no last checkpoint could be taken: {onward}");
                 Some(Error::new(ErrorKind::Cancelled, what).caused_by(cause))
             }
@@ -604,7 +600,41 @@ impl Writer {
 
     /// The age of the newest checkpoint, where that is known; `None` if there is no checkpoint.
     fn age(&self) -> Option<Option<Duration>> {
-        self.store.age(lock(&self.written).complete)
+        let number = lock(&self.written).complete;
+        if number == 0 { None } else { self.store.age(number) }
+    }
+
+    /// From what the next run of the job goes on.
+    fn onward(&self) -> String {
+        match self.age() {
+            Some(age) => self.goes_on(&age.map_or_else(String::new, old)),
+            None => "it begins anew when it is started again".to_owned(),
+        }
+    }
+
+    /// That the next run of the job goes on from the newest checkpoint, of this age.
+    fn goes_on(&self, age: &str) -> String {
+        let (number, dir) = (lock(&self.written).complete, self.named.display());
+        format!("it goes on from checkpoint {number} of {dir}{age} when it is started again")
+    }
+
+    /// The error of a job whose last checkpoint could not be stored.
+    fn not_stored(&self, cause: &Error) -> Error {
+        // It is not to be started again: another run of the job has begun.
+        if let Some(superseded) = self.store.superseded() {
+            return superseded;
+        }
+        let what = format!(
+            "the job has worked through its input, and publishes nothing, as its last checkpoint could not be stored: {}",
+            self.onward()
+        );
+        let place = Place::File(self.named.clone());
+        Error::new(cause.kind(), what).at(place).caused_by(cause.to_string())
+    }
+
+    /// Warns that there is no last checkpoint, as what a task has cannot be saved.
+    fn not_taken(&self, why: &Error) {
+        self.warnings.of_checkpoint(&format!("{why}; the job ends without a last checkpoint"));
     }
 
     fn write_part(&self, Taken { snapshot, syncs, .. }: Taken) -> Result<Part> {
@@ -615,16 +645,28 @@ impl Writer {
 
 impl Storage for Writer {
     /// Files get their names one after the other: if the process dies in between, another one must know that all of them
-    /// were complete.
-    fn store_last(&self, taken: Result<Taken>, parts: Vec<Part>) {
-        if let Err(error) = taken.and_then(|taken| self.write(taken, parts, true)) {
-            self.warnings.of_checkpoint(&error.to_string());
-        }
+    /// were complete. From the checkpoint before, it would commit once more what comes behind that, and one that was drained
+    /// would read on.
+    fn store_last(&self, taken: Result<Taken>, parts: Result<Vec<Part>>) -> Result<()> {
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(why) => {
+                self.not_taken(&why);
+                return Ok(());
+            }
+        };
+        let stored = parts.and_then(|parts| self.write(taken, parts, true));
+        stored.map(drop).map_err(|cause| self.not_stored(&cause))
     }
 
-    fn store_last_part(&self, taken: Result<Taken>) -> Option<Part> {
-        let part = taken.and_then(|taken| self.write_part(taken));
-        part.inspect_err(|error| self.warnings.of_checkpoint(&error.to_string())).ok()
+    fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>> {
+        match taken {
+            Ok(taken) => self.write_part(taken).map(Some),
+            Err(why) => {
+                self.not_taken(&why);
+                Ok(None)
+            }
+        }
     }
 
     fn may_publish(&self) -> Result<()> {
@@ -649,6 +691,8 @@ impl Checkpointer {
 
 #[cfg(all(test, not(miri)))]
 mod hosts;
+#[cfg(all(test, not(miri)))]
+mod last;
 #[cfg(all(test, not(miri)))]
 mod leftovers;
 

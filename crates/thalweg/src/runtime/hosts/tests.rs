@@ -261,6 +261,17 @@ impl Network for Losing {
 }
 
 #[test]
+fn a_host_that_can_save_nothing_at_its_end_counts_before_one_whose_disk_is_full() {
+    let full = || Err(Error::new(ErrorKind::Io, "the disk is full"));
+    let saved = |host: u8| Ok(Some(vec![host]));
+    assert!(all_saved(vec![saved(1), full(), Ok(None)]).is_none());
+    let error = all_saved(vec![saved(1), full(), saved(3)]).unwrap().unwrap_err();
+    assert_eq!(error.message(), "the disk is full");
+    assert_eq!(all_saved(vec![saved(1), saved(2)]).unwrap().unwrap(), [[1], [2]]);
+    assert!(all_saved(Vec::new()).unwrap().unwrap().is_empty());
+}
+
+#[test]
 fn a_host_that_is_lost_while_the_end_is_decided_is_not_waited_for() {
     let network = Arc::new(Losing::default());
     let hosts = Hosts::several(HostId::FIRST, vec![1; 2], Arc::clone(&network) as _);
@@ -270,9 +281,9 @@ fn a_host_that_is_lost_while_the_end_is_decided_is_not_waited_for() {
     let links = Links::new(Arc::new(hosts), 0, Arc::clone(&signals));
     let job = Job::new(signals, 0, links);
     job.begin();
-    let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new(), saved: None };
+    let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new() };
     let receiver = lock(&network.0).clone().expect("the job is there");
-    receiver.take(HostId(1), &JobMessage::Prepared(prepared).encoded());
+    receiver.take(HostId(1), &JobMessage::Prepared(prepared, Ok(None)).encoded());
     assert!(job.is_over());
     let error = job.outcome().unwrap_err();
     assert!(error.message().starts_with("host 1 is lost"), "{error}");
