@@ -1,7 +1,8 @@
 //! What jobs with checkpoints say, and which checkpoints they refuse.
 
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
@@ -123,6 +124,77 @@ fn a_panic_of_the_thread_that_takes_checkpoints_ends_the_job() {
     let error = env.run().expect_err("without that thread it would have no checkpoints");
     assert_eq!(error.kind(), ErrorKind::Panic);
     assert!(error.to_string().contains("the logger panics"), "{error}");
+}
+
+/// Whether a job may end that collects its rows.
+static MAY_END: AtomicBool = AtomicBool::new(false);
+
+/// Rows whose job ends when it may.
+struct Rows(Vec<u64>);
+
+impl FromIterator<u64> for Rows {
+    fn from_iter<I: IntoIterator<Item = u64>>(rows: I) -> Self {
+        wait_until(|| MAY_END.load(Ordering::Relaxed));
+        Self(rows.into_iter().collect())
+    }
+}
+
+/// Drains and suspends a job whose source cannot say where it is, and which must end well with all that it has read. Returns what
+/// was warned of.
+fn drained_and_suspended(name: &str) -> Vec<String> {
+    MAY_END.store(false, Ordering::Relaxed);
+    listen();
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.csv");
+    let text: String = (0..100_000).map(|n| format!("{n}\r")).collect();
+    std::fs::write(&rows, text).unwrap();
+    let mut checkpoints = CheckpointConfig::new(folder.path().join("checkpoints"));
+    // None is taken by itself.
+    checkpoints.interval = Duration::from_secs(1 << 20);
+    let mut config = Config::default();
+    config.cores = 2.try_into().unwrap();
+    config.checkpoints = Some(checkpoints);
+    let env = Environment::with_config(config);
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let (gone, read) = (Mutex::new(gone), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&read);
+    let rows = Csv::new(rows).without_header().one_line_rows(true);
+    // The source is within a line until it may go on.
+    let held = move |row: (u64,)| {
+        if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+            let _ = gone.lock().unwrap().recv();
+        }
+        row.0
+    };
+    let out = env.csv::<(u64,)>(rows).name(name).map(held).collect::<Rows>();
+    let job = env.start().unwrap();
+    wait_until(|| read.load(Ordering::Relaxed) > 0);
+    job.drain();
+    job.suspend().unwrap();
+    // Most often long enough for the barrier to be requested. If it is not, the source just ends.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(go);
+    // Returns when no further checkpoint is taken.
+    let _ = job.savepoint(folder.path().join("none"));
+    MAY_END.store(true, Ordering::Relaxed);
+    job.wait().unwrap();
+    let read = read.load(Ordering::Relaxed);
+    assert!(read > 0 && read < 100_000, "it is drained within its input: {read}");
+    assert_eq!(out.take().unwrap().0, (0..read).collect::<Vec<_>>());
+    said(log::Level::Warn, name)
+}
+
+#[test]
+fn a_drained_job_that_is_suspended_ends_well_where_no_checkpoint_can_be_taken() {
+    let warned = (0..20).find_map(|run| {
+        let warned = drained_and_suspended(&format!("drained rows {run}"));
+        (!warned.is_empty()).then_some(warned)
+    });
+    let warned = warned.expect("a barrier comes before the end");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    let said = &warned[0];
+    assert!(said.contains("end with a carriage return alone"), "{said}");
+    assert!(said.ends_with("; the job is drained, and goes on to its end"), "{said}");
 }
 
 #[test]

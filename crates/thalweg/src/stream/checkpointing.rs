@@ -4,8 +4,9 @@
 //! parts are on the disk. What a host with parts but without a checkpoint has written counts for nothing.
 //!
 //! A job that is suspended is ended here, after a last checkpoint: behind its barrier, sources read nothing. If that checkpoint
-//! cannot be taken the job is cancelled, since the one who asked for it may not wait for another attempt. The job ends as suspended when
-//! all hosts have committed what the checkpoint has: the next run may come when systems outside have forgotten what it would commit.
+//! cannot be taken the job is cancelled, since whatever requested it may not wait for another attempt; one that is drained ends by
+//! itself in any case. The job ends as suspended when all hosts have committed what the checkpoint has: the next run may come when
+//! systems outside have forgotten what it would commit.
 
 use super::running_job::RunningJob;
 use super::savepoints::Request;
@@ -285,11 +286,16 @@ impl Checkpointing {
         savepoint.answer(copied);
     }
 
-    /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself, as when it was drained
-    /// meanwhile.
+    /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself, as one that is drained
+    /// does: its sources end, and its results are those of all that they have read.
     fn suspended(&self, why: &str, taken: Result<bool>, is_drained: bool) -> Option<Error> {
         match taken {
             Ok(true) if is_drained => None,
+            Err(cause) if is_drained => {
+                let what = format!("{cause}; the job is drained, and goes on to its end");
+                self.writer.warnings.of_checkpoint(&what);
+                None
+            }
             Ok(true) => {
                 let what = format!("{why}: {}", self.writer.goes_on(""));
                 Some(Error::new(ErrorKind::Suspended, what))
