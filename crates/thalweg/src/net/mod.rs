@@ -13,6 +13,7 @@ mod clocks;
 mod executable;
 mod frames;
 mod hosts;
+mod liveness;
 #[cfg(any(feature = "mpi", test))]
 mod mpi;
 mod tcp;

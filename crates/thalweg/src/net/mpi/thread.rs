@@ -7,6 +7,7 @@ use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::catch;
 use crate::net::frames::{Arrived, Frame, FrameReader, Notice};
+use crate::net::liveness::{Periodic, silence};
 use crate::net::tcp::Identity;
 use crate::net::{Channel, HostId};
 use crate::sync::Ordering;
@@ -76,10 +77,10 @@ pub(super) struct NetworkThread {
     clock: Clock,
     peers: BTreeMap<HostId, Incoming>,
     lost_after: Nanos,
-    /// The time between two looks for hosts that are silent, and at most between two messages to a host.
-    interval: Nanos,
-    /// When the next look is due.
-    next_look: Nanos,
+    /// Looks for hosts that are silent, each with a message to every host.
+    looks: Periodic,
+    /// Whether all messages that had arrived were taken since the last look.
+    has_read_all: bool,
     /// When something was sent or has arrived last.
     active: Nanos,
 }
@@ -112,7 +113,6 @@ impl NetworkThread {
         let clock = Clock::system();
         let now = clock.now();
         let most_silent = hosts.iter().map(Identity::lost_after).min().unwrap_or(lost_after);
-        let interval = nanos(most_silent / 4);
         let incoming = || Incoming {
             reader: FrameReader::default(),
             arrived: now,
@@ -125,8 +125,8 @@ impl NetworkThread {
             processes,
             clock,
             lost_after: nanos(lost_after),
-            interval,
-            next_look: now.saturating_add(interval),
+            looks: Periodic::new(most_silent / 4, now),
+            has_read_all: false,
             active: now,
         }
     }
@@ -196,10 +196,13 @@ impl NetworkThread {
 
     /// Takes messages that have arrived; returns whether there were any.
     fn receive(&mut self) -> bool {
-        let Self { shared, processes, clock, peers, .. } = self;
+        let Self { shared, processes, clock, peers, has_read_all, .. } = self;
         let mut now = None;
         for _ in 0..IN_TURN {
-            let Some((from, message)) = processes.receive(|| shared.used_buffer()) else { break };
+            let Some((from, message)) = processes.receive(|| shared.used_buffer()) else {
+                *has_read_all = true;
+                break;
+            };
             let now = *now.get_or_insert_with(|| clock.now());
             let host = HostId(from);
             if let Some(peer) = peers.get_mut(&host) {
@@ -210,11 +213,12 @@ impl NetworkThread {
         now.is_some()
     }
 
-    /// Sends a sign of life to each host, and finds those that are silent for too long. The time by which this look is
-    /// late is not counted: a receiver took long, and what has arrived meanwhile is not read yet, or all hosts were stopped.
+    /// Sends a sign of life to each host, and finds those that are silent for too long, unless messages wait that may be theirs. The
+    /// time by which this look is late is not counted: a receiver took long, and what has arrived meanwhile is not read yet,
+    /// or all hosts were stopped.
     fn look(&mut self, now: Nanos) {
-        let Some(late) = now.checked_sub(self.next_look) else { return };
-        self.next_look = now.saturating_add(self.interval);
+        let Some(late) = self.looks.take(now) else { return };
+        let has_read_all = std::mem::take(&mut self.has_read_all);
         for ((host, peer), to) in self.peers.iter_mut().zip(self.shared.peers.values()) {
             if peer.state == State::Lost {
                 continue;
@@ -224,9 +228,8 @@ impl NetworkThread {
             if peer.state == State::Left {
                 continue;
             }
-            peer.arrived = peer.arrived.saturating_add(late).min(now);
-            let silent = now.saturating_sub(peer.arrived);
-            if silent >= self.lost_after {
+            let silent = silence(&mut peer.arrived, late, now);
+            if silent >= self.lost_after && has_read_all {
                 let last = match peer.last {
                     Some(channel) => format!("the last frame was of {channel}"),
                     None => "it has sent no frame at all".to_owned(),

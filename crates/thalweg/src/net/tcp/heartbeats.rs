@@ -5,6 +5,7 @@ use super::Shared;
 use super::frames::{Frame, Notice};
 use crate::error::Result;
 use crate::net::Network;
+use crate::net::liveness::Periodic;
 use crate::sync::spawn;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -26,14 +27,12 @@ impl Heartbeats {
     pub(super) fn start(shared: &Arc<Shared>, interval: Duration) -> Result<Self> {
         let (until, ended) = channel();
         let shared = Arc::clone(shared);
+        // Not a number of ticks: they take longer where the thread gets no processor.
+        let mut beats = Periodic::new(interval, shared.clock.now());
         let thread = spawn("thalweg-beat".to_owned(), move || {
-            let (tick, mut since) = (interval.min(HELD), Duration::ZERO);
+            let tick = interval.min(HELD);
             while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
-                since += tick;
-                let is_due = since >= interval;
-                if is_due {
-                    since = Duration::ZERO;
-                }
+                let is_due = beats.take(shared.clock.now()).is_some();
                 for (host, peer) in &shared.peers {
                     if is_due && shared.ask_clock(peer) {
                         continue;

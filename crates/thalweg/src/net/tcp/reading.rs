@@ -6,6 +6,7 @@ use super::Shared;
 use super::outgoing::Rest;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::net::frames::{Arrived, FrameReader, Notice};
+use crate::net::liveness::{Periodic, silence};
 use crate::net::{Channel, HostId};
 use crate::sync::{AtomicBool, Ordering};
 use mio::{Events, Poll, Token};
@@ -32,10 +33,8 @@ pub(super) struct Reading {
     /// The same hosts as those of [`Shared`], in the same order.
     peers: BTreeMap<HostId, Incoming>,
     lost_after: Nanos,
-    /// The time between two looks for hosts that are silent.
-    interval: Nanos,
-    /// When the next one is due.
-    next_look: Nanos,
+    /// Looks for hosts that are silent.
+    looks: Periodic,
     /// The bytes that were read since this was taken last.
     read: usize,
 }
@@ -97,7 +96,6 @@ impl Reading {
             };
             (host, incoming)
         };
-        let interval = nanos(most_silent / 4);
         let peers: BTreeMap<_, _> = hosts.map(incoming).collect();
         Self {
             poll,
@@ -107,8 +105,7 @@ impl Reading {
             buffer: vec![0; BUFFER],
             peers,
             lost_after: nanos(lost_after),
-            interval,
-            next_look: now.saturating_add(interval),
+            looks: Periodic::new(most_silent / 4, now),
             read: 0,
         }
     }
@@ -120,7 +117,7 @@ impl Reading {
     /// Why nothing can be read any more.
     pub(super) fn turn(&mut self, shared: &Shared, until: Nanos) -> Result<(), String> {
         let busy = self.peers.values().any(|peer| peer.readable || peer.behind);
-        let next = if busy { 0 } else { until.min(self.next_look) };
+        let next = if busy { 0 } else { until.min(self.looks.next()) };
         let pause = if next == 0 { 0 } else { next.saturating_sub(self.clock.now()) };
         match self.poll.poll(&mut self.events, Some(Duration::from_nanos(pause))) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
@@ -178,19 +175,17 @@ impl Reading {
         }
     }
 
-    /// Closes connections from which nothing has arrived for too long. The time by which this look is late is not counted:
-    /// a receiver took long, and what has arrived meanwhile is not read yet, or all hosts were stopped.
+    /// Closes connections from which nothing has arrived for too long: after they were read. The time by which this look is late
+    /// is not counted: a receiver took long, and what has arrived meanwhile is not read yet, or all hosts were stopped.
     fn look(&mut self, shared: &Shared) {
         let now = self.clock.now();
-        let Some(late) = now.checked_sub(self.next_look) else { return };
-        self.next_look = now.saturating_add(self.interval);
+        let Some(late) = self.looks.take(now) else { return };
         for (host, peer) in &mut self.peers {
             if peer.state == State::Closed {
                 continue;
             }
             peer.requests = 0;
-            peer.arrived = peer.arrived.saturating_add(late).min(now);
-            let silent = now.saturating_sub(peer.arrived);
+            let silent = silence(&mut peer.arrived, late, now);
             if silent >= self.lost_after && !peer.readable {
                 let seconds = silent as f64 / 1e9;
                 let last = peer.last;

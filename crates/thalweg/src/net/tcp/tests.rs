@@ -447,6 +447,11 @@ fn a_host_that_leaves_has_sent_everything_and_is_lost_to_later_jobs_only() {
 
 /// A host whose network is not started, so that it says what the test writes, and another one.
 fn with_puppet(lost_after: Duration) -> (TcpNetwork, rendezvous::Met) {
+    with_puppet_at(lost_after, Clock::system())
+}
+
+/// The same, where the other one has this clock.
+fn with_puppet_at(lost_after: Duration, clock: Clock) -> (TcpNetwork, rendezvous::Met) {
     let port = port();
     let lasting = |id| {
         let mut config = config(id, 2, port);
@@ -455,8 +460,8 @@ fn with_puppet(lost_after: Duration) -> (TcpNetwork, rendezvous::Met) {
     };
     std::thread::scope(|scope| {
         let puppet = scope.spawn(move || rendezvous::meet(&lasting(1), identity(&lasting(1))));
-        let host = connect_as(&lasting(0), identity(&lasting(0))).unwrap().0;
-        (host, puppet.join().unwrap().unwrap())
+        let first = TcpNetwork::connect_as(&lasting(0), identity(&lasting(0)), clock);
+        (first.unwrap().0, puppet.join().unwrap().unwrap())
     })
 }
 
@@ -687,6 +692,18 @@ fn a_host_estimates_the_clock_of_another_by_its_answers() {
     assert!(received <= answered && answered <= host.shared.clock.now(), "{answer:?}");
     let Offset { nanos, uncertainty } = host.shared.clock_offset(HostId(1)).unwrap();
     assert!(nanos.abs_diff(1_000_000_000) <= uncertainty, "{nanos} ± {uncertainty}");
+}
+
+#[test]
+fn a_heartbeat_is_due_by_the_clock_and_not_after_so_many_ticks() {
+    let clock = Clock::simulated();
+    let (_host, met) = with_puppet_at(Duration::from_secs(3600), clock.clone());
+    let (stream, mut reader) = (&met.streams[&0], FrameReader::default());
+    assert_eq!(converse(stream, &[], &mut reader), Notice::ClockRequest(0));
+    // As if the host's threads had not run for a quarter of that.
+    clock.advance_to(nanos(Duration::from_secs(900)));
+    // It has got no answer, and asks for none again.
+    assert_eq!(converse(stream, &[], &mut reader), Notice::Alive);
 }
 
 #[test]
