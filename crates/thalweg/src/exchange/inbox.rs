@@ -165,6 +165,20 @@ enum Waiting {
     Batches(Vec<u8>, Option<Nanos>),
 }
 
+impl Arrived {
+    /// Has an event wait; returns whether it is one more, and does not take the place of the one before it, as in a lane.
+    fn wait(&mut self, event: Event) -> bool {
+        if let Some(Waiting::Event(before)) = self.waiting.back_mut()
+            && event.supersedes(*before)
+        {
+            *before = event;
+            return false;
+        }
+        self.waiting.push_back(Waiting::Event(event));
+        true
+    }
+}
+
 impl<B> Inbox<B> {
     pub(super) fn new(
         gate: Arc<Gate>,
@@ -202,8 +216,8 @@ impl<B> Inbox<B> {
                 self.arrive(&mut arrivals, index, &decompress(batches)?)
             }
             Frame::Event(event) if arrivals.align.is_held(index) => {
-                arrivals.waiting += 1;
-                arrivals.senders[index].waiting.push_back(Waiting::Event(event));
+                let added = arrivals.senders[index].wait(event);
+                arrivals.waiting += usize::from(added);
                 Ok(())
             }
             Frame::Event(event) => {

@@ -91,8 +91,15 @@ struct State<B> {
 }
 
 impl<B> State<B> {
-    /// Queues an event.
+    /// Queues an event. A watermark takes the place of one that waits right before it: a receiver that is slow has one of
+    /// those between two batches, and not thousands in front of a barrier.
     fn arrive(&mut self, event: Event) {
+        if let Some((Message::Event(before), _)) = self.queue.back_mut()
+            && event.supersedes(*before)
+        {
+            *before = event;
+            return;
+        }
         self.round_ends += usize::from(matches!(event, Event::Round(_)));
         self.queue.push_back((Message::Event(event), 0));
     }
@@ -233,8 +240,9 @@ impl<B> Lane<B> {
         (spare, credit)
     }
 
-    /// Sends an event. Events need no credit. The end of a round reopens a lane that was closed for that round. To another
-    /// host, the event may wait for more until the lane is [released](Far::release).
+    /// Sends an event. Events need no credit, and a watermark replaces one that waits right before it. The end of a round reopens
+    /// a lane that was closed for that round. To another host, the event may wait for more until the lane is
+    /// [released](Far::release).
     pub(crate) fn send_event(&self, event: Event) {
         let mut state = lock(&self.state);
         match &self.far {
@@ -537,6 +545,7 @@ mod tests {
     use super::super::far::{Ends, HEADER};
     use super::*;
     use crate::net::{HostId, Part, Receive, TestNetwork};
+    use crate::time::Timestamp;
     use std::sync::Arc;
 
     fn lane(credit: usize) -> Lane<Vec<u8>> {
@@ -610,6 +619,48 @@ mod tests {
         lane.close();
         lane.send_event(round);
         assert!(lane.is_closed(), "closed for ever, not only for the round");
+    }
+
+    #[test]
+    fn a_watermark_takes_the_place_of_one_that_waits_right_before_it() {
+        let watermark = |at| Event::Watermark(Timestamp::from_micros(at));
+        let taken = |lane: &Lane<Vec<u8>>| {
+            let mut all = Vec::new();
+            while let Some((message, bytes)) = lane.take() {
+                match message {
+                    Message::Event(event) => all.push(Some(event)),
+                    Message::Batch(batch) => {
+                        lane.return_batch(batch, bytes);
+                        all.push(None);
+                    }
+                    _ => panic!("nothing comes from another host"),
+                }
+            }
+            assert!(!lane.has_messages());
+            all
+        };
+        let lane = lane(1000);
+        let watermarks =
+            |of: std::ops::Range<i64>| of.for_each(|at| lane.send_event(watermark(at)));
+        watermarks(0..1000);
+        assert_eq!(taken(&lane), [Some(watermark(999))]);
+        // Not one that is taken already.
+        watermarks(5..6);
+        assert_eq!(taken(&lane), [Some(watermark(5))]);
+        let round = Event::Round(crate::flow::Depth(1));
+        for between in [Event::Idle, Event::Barrier(crate::flow::Epoch(1)), round] {
+            watermarks(0..5);
+            let _ = lane.send(vec![0; 40], 40, 0);
+            watermarks(5..10);
+            lane.send_event(between);
+            watermarks(10..15);
+            let [first, second, third] = [4, 9, 14].map(|at| Some(watermark(at)));
+            assert_eq!(taken(&lane), [first, None, second, Some(between), third]);
+        }
+        // Ends of rounds are counted: what is closed for one stays open for those behind.
+        lane.send_event(round);
+        lane.close_round();
+        assert!(!lane.is_closed());
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl Event {
     pub(crate) fn completes(self) -> bool {
         matches!(self, Self::Round(_) | Self::End)
     }
+
+    /// Whether an event that waits right before this one says nothing more, with nothing in between: of watermarks the last one
+    /// counts.
+    pub(crate) fn supersedes(self, before: Self) -> bool {
+        matches!((before, self), (Self::Watermark(_), Self::Watermark(_)))
+    }
 }
 
 /// The pending output of a stage, as `resume` reports it.

@@ -7,7 +7,7 @@ use super::super::{BatchMode, Custom, Idleness};
 use crate::clock::Clock;
 use crate::flow::{Depth, Epoch, Event, Flow, Op, Pipe, Push, Signals, Waker};
 use crate::memory::MemoryPool;
-use crate::net::{HostId, Links, TestNetwork};
+use crate::net::{HostId, Links, Part, TestNetwork};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -169,6 +169,30 @@ fn the_least_watermark_of_a_host_counts_and_a_task_that_is_ahead_waits() {
     senders[1].event(Event::End);
     assert_eq!(received(), ["End"]);
     assert_eq!(other.memory.in_flight(), 0);
+}
+
+#[test]
+fn of_watermarks_that_wait_one_after_the_other_the_last_one_counts() {
+    let (network, memory) = (Arc::<TestNetwork>::default(), MemoryPool::new(1000));
+    let links = network.links(HostId(0), 2, &Arc::default());
+    let gate = Arc::new(super::Gate::new(links.to(HostId(1), Part::Edge(0)), 0, 2, 1, 500));
+    let lane = super::Lane::new(0, 500, &memory, Waker::default(), Waker::default());
+    let lane: SharedLane<u64, Timestamp> =
+        Arc::new(lane.into_half(super::super::far::Far::behind(&gate, 0), 500));
+    let inbox = super::Inbox::new(gate, vec![Arc::clone(&lane)], &memory, &Idleness::default());
+    let send = |from, event| inbox.take(from, super::Frame::Event(event)).unwrap();
+    let watermark = |at| Event::Watermark(Timestamp::from_micros(at));
+    let barrier = Event::Barrier(Epoch(1));
+    send(0, barrier);
+    (0..1000).for_each(|at| send(0, watermark(at)));
+    inbox.take(0, super::Frame::Batch(0, &[])).unwrap();
+    (1000..2000).for_each(|at| send(0, watermark(at)));
+    assert_eq!(super::lock(&inbox.arrivals).waiting, 3, "a batch is between two watermarks");
+    send(1, watermark(5000));
+    send(1, barrier);
+    assert_eq!(super::lock(&inbox.arrivals).waiting, 0);
+    let received = all_of(&lane);
+    assert_eq!(received, [barrier, watermark(1999)].map(|event| format!("{event:?}")));
 }
 
 #[test]
