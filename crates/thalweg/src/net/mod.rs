@@ -34,10 +34,14 @@ use crate::flow::{Signals, catch};
 use crate::memory::MemoryPool;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tcp::TcpNetwork;
 
 /// The most bytes of a frame.
 pub(crate) const LARGEST_FRAME: usize = 1 << 30;
+
+/// How long a frame is [held](Network::hold) at most: its sender may work on one record for minutes.
+const HELD: Duration = Duration::from_millis(20);
 
 /// What a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,8 +80,8 @@ pub(crate) trait Network: Send + Sync {
     /// between channels, and between pairs of hosts, there is no order.
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>);
 
-    /// Sends a frame that may wait for more frames to the same host, until one is [sent](Self::send) or the host's frames are
-    /// [released](Self::release): many small frames are then sent at once.
+    /// Sends a frame that may wait for more frames to the same host, until one is [sent](Self::send), the host's frames are
+    /// [released](Self::release), or it has waited for [`HELD`]: many small frames are then sent at once.
     fn hold(&self, to: HostId, channel: Channel, frame: Vec<u8>) {
         self.send(to, channel, frame);
     }

@@ -174,6 +174,10 @@ impl Network for Shared {
         }
     }
 
+    fn is_behind(&self, to: HostId) -> bool {
+        self.peers.get(&to).is_some_and(|peer| peer.outgoing.is_behind())
+    }
+
     fn open(&self, channel: Channel, receiver: Receiver) {
         if self.channels.open(channel, blocking::not_blocking(receiver, self.memory.get())) {
             self.bell.ring();

@@ -1,7 +1,10 @@
 //! The frames that wait to be sent to a host, packed into messages.
 
+use crate::clock::Nanos;
 use crate::memory::{InFlight, MemoryPool};
+use crate::net::HELD;
 use crate::net::frames::Frame;
+use crate::net::liveness::Periodic;
 use crate::sync::{Mutex, lock};
 use std::collections::VecDeque;
 
@@ -24,6 +27,8 @@ struct State {
     held: usize,
     /// Whether the messages are to be sent now.
     is_due: bool,
+    /// Whether messages that are due had to wait when the next one was to be taken last.
+    is_behind: bool,
     /// Nothing more is sent.
     is_closed: bool,
 }
@@ -66,9 +71,13 @@ impl Outgoing {
         state.is_due
     }
 
-    /// The next message, if it is due.
-    pub(super) fn take(&self) -> Option<Vec<u8>> {
+    /// The next message, if it is due and MPI takes one more for this host.
+    pub(super) fn take(&self, has_room: bool) -> Option<Vec<u8>> {
         let mut state = lock(&self.0);
+        state.is_behind = !has_room && state.is_due && !state.messages.is_empty();
+        if !has_room {
+            return None;
+        }
         let message = if state.is_due { state.messages.pop_front() } else { None };
         if state.messages.is_empty() {
             (state.is_due, state.held) = (false, 0);
@@ -76,6 +85,11 @@ impl Outgoing {
         state.bytes -= message.as_ref().map_or(0, Vec::len);
         state.count();
         message
+    }
+
+    /// Whether MPI has not taken all that is to be sent: the host receives less than that.
+    pub(super) fn is_behind(&self) -> bool {
+        lock(&self.0).is_behind
     }
 
     /// Whether no message waits, be it due or not.
@@ -89,7 +103,26 @@ impl Outgoing {
         state.messages.clear();
         state.bytes = 0;
         state.count();
-        state.is_closed = true;
+        (state.is_behind, state.is_closed) = (false, true);
+    }
+}
+
+/// Has frames sent that were held for as long as they may be.
+pub(super) struct Releases(Periodic);
+
+impl Releases {
+    pub(super) fn new(now: Nanos) -> Self {
+        Self(Periodic::new(HELD, now))
+    }
+
+    /// Makes what is held for these hosts due, if some of it may have been for so long; returns whether there is anything.
+    pub(super) fn release<'a>(
+        &mut self,
+        now: Nanos,
+        hosts: impl Iterator<Item = &'a Outgoing>,
+    ) -> bool {
+        let is_due = self.0.take(now).is_some();
+        is_due && hosts.fold(false, |any, outgoing| outgoing.release() | any)
     }
 }
 
@@ -131,8 +164,10 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::nanos;
     use crate::net::frames::{Arrived, FrameReader};
     use crate::net::{Channel, Part};
+    use std::time::Duration;
 
     fn frame(job: u64, bytes: usize) -> Frame {
         Frame::new(Channel { job, part: Part::Edge(1) }, vec![job as u8; bytes])
@@ -157,19 +192,53 @@ mod tests {
         for job in 0..3 {
             assert!(!outgoing.hold(&frame(job, 10), Vec::new));
         }
-        assert_eq!(outgoing.take(), None);
+        assert_eq!(outgoing.take(true), None);
         assert!(!outgoing.is_empty());
         assert!(outgoing.release());
-        assert_eq!(jobs(&outgoing.take().unwrap()), [0, 1, 2]);
+        assert_eq!(jobs(&outgoing.take(true).unwrap()), [0, 1, 2]);
         assert!(outgoing.is_empty());
         // Another frame takes them along, and so does one that makes them worth sending.
         assert!(!outgoing.hold(&frame(3, 10), Vec::new));
         outgoing.send(&frame(4, 0), Vec::new);
-        assert_eq!(jobs(&outgoing.take().unwrap()), [3, 4]);
+        assert_eq!(jobs(&outgoing.take(true).unwrap()), [3, 4]);
         assert!(!outgoing.hold(&frame(5, 10), Vec::new));
         assert!(outgoing.hold(&frame(6, WORTH_SENDING), Vec::new));
-        assert_eq!(jobs(&outgoing.take().unwrap()), [5, 6]);
+        assert_eq!(jobs(&outgoing.take(true).unwrap()), [5, 6]);
         assert!(!outgoing.hold(&frame(7, 10), Vec::new), "they are counted anew");
+    }
+
+    #[test]
+    fn frames_are_held_no_longer_than_over_tcp() {
+        let (to, other) = (Outgoing::default(), Outgoing::default());
+        let (began, held) = (1_000, nanos(Duration::from_millis(20)));
+        let mut releases = Releases::new(began);
+        let mut release = |now| releases.release(now, [&to, &other].into_iter());
+        for number in 1..4 {
+            assert!(!to.hold(&frame(number, 10), Vec::new));
+            assert!(!release(began + number * held - 1));
+            assert_eq!(to.take(true), None);
+            assert!(release(began + number * held));
+            assert_eq!(jobs(&to.take(true).unwrap()), [number]);
+        }
+        assert!(!release(began + 4 * held), "nothing waits");
+    }
+
+    #[test]
+    fn a_host_is_behind_while_what_is_due_waits_for_it() {
+        let outgoing = Outgoing::default();
+        assert!(!outgoing.hold(&frame(1, 10), Vec::new));
+        assert_eq!((outgoing.take(false), outgoing.is_behind()), (None, false), "it is not due");
+        outgoing.send(&frame(2, LONGEST_PACKED), Vec::new);
+        assert!(!outgoing.is_behind(), "MPI may take it at once");
+        assert_eq!((outgoing.take(false), outgoing.is_behind()), (None, true));
+        assert!(outgoing.take(true).is_some() && !outgoing.is_behind());
+        assert_eq!((outgoing.take(false), outgoing.is_behind()), (None, true), "there is more");
+        while outgoing.take(true).is_some() {}
+        assert_eq!((outgoing.take(false), outgoing.is_behind()), (None, false));
+        outgoing.send(&frame(3, 10), Vec::new);
+        assert_eq!((outgoing.take(false), outgoing.is_behind()), (None, true));
+        outgoing.close();
+        assert!(!outgoing.is_behind(), "a host that is lost has nothing to wait for");
     }
 
     #[test]
@@ -179,7 +248,7 @@ mod tests {
         for (job, bytes) in sent {
             outgoing.send(&frame(job, bytes), Vec::new);
         }
-        let messages: Vec<_> = std::iter::from_fn(|| outgoing.take()).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| outgoing.take(true)).collect();
         assert!(messages.iter().all(|message| message.len() <= LONGEST_PACKED));
         assert_eq!(messages.len(), 1 + 2 + 4, "the last two are behind the rest of a large one");
         let (mut reader, mut arrived) = (FrameReader::default(), Vec::new());
@@ -202,7 +271,7 @@ mod tests {
         outgoing.count_in(&pool);
         outgoing.send(&frame(2, 1000), Vec::new);
         assert!(pool.in_flight() >= 2000, "{}", pool.in_flight());
-        assert!(outgoing.take().is_some());
+        assert!(outgoing.take(true).is_some());
         assert_eq!(pool.in_flight(), 0);
         outgoing.send(&frame(3, 1000), Vec::new);
         outgoing.close();
@@ -215,10 +284,10 @@ mod tests {
         assert!(!outgoing.hold(&frame(1, 5), Vec::new));
         outgoing.end(&frame(2, 5), Vec::new);
         outgoing.send(&frame(3, 5), Vec::new);
-        assert_eq!(jobs(&outgoing.take().unwrap()), [1, 2]);
+        assert_eq!(jobs(&outgoing.take(true).unwrap()), [1, 2]);
         outgoing.close();
         assert!(outgoing.is_empty());
         assert!(!outgoing.hold(&frame(4, WORTH_SENDING), Vec::new));
-        assert_eq!(outgoing.take(), None);
+        assert_eq!(outgoing.take(true), None);
     }
 }

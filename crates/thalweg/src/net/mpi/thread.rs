@@ -2,6 +2,7 @@
 //! ends MPI.
 
 use super::network::Shared;
+use super::outgoing::Releases;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -81,6 +82,7 @@ pub(super) struct NetworkThread {
     looks: Periodic,
     /// Whether all messages that had arrived were taken since the last look.
     has_read_all: bool,
+    releases: Releases,
     /// When something was sent or has arrived last.
     active: Nanos,
 }
@@ -127,6 +129,7 @@ impl NetworkThread {
             lost_after: nanos(lost_after),
             looks: Periodic::new(most_silent / 4, now),
             has_read_all: false,
+            releases: Releases::new(now),
             active: now,
         }
     }
@@ -154,6 +157,10 @@ impl NetworkThread {
             self.shared.channels.deliver_waiting();
             let now = self.clock.now();
             self.look(now);
+            let hosts = self.shared.peers.values().map(|peer| &peer.outgoing);
+            if self.releases.release(now, hosts) {
+                self.shared.is_due.store(true, Ordering::Release);
+            }
             if is_leaving && !is_busy {
                 let is_lost = self.peers.values().any(|peer| peer.state == State::Lost);
                 let until =
@@ -184,8 +191,8 @@ impl NetworkThread {
         }
         let mut has_sent = false;
         for (host, peer) in &shared.peers {
-            while self.processes.sending_to(host.0) < AT_ONCE
-                && let Some(message) = peer.outgoing.take()
+            while let Some(message) =
+                peer.outgoing.take(self.processes.sending_to(host.0) < AT_ONCE)
             {
                 self.processes.send(host.0, message);
                 has_sent = true;

@@ -4,16 +4,13 @@
 use super::Shared;
 use super::frames::{Frame, Notice};
 use crate::error::Result;
-use crate::net::Network;
 use crate::net::liveness::Periodic;
+use crate::net::{HELD, Network};
 use crate::sync::spawn;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// How long frames are held at most: their sender may work on one record for minutes.
-const HELD: Duration = Duration::from_millis(20);
 
 /// A thread that sends what is held, and a heartbeat to each host to which no thread is writing or whose clock is asked for. It runs no receivers, which
 /// may take long.
