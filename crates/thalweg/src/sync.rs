@@ -79,6 +79,13 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
+/// Waits until a thread has ended, unless that is the calling one, which would wait for ever.
+pub(crate) fn join_other(thread: std::thread::JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        let _ = thread.join();
+    }
+}
+
 /// Runs each body on a thread of its own; returns how each of them ended.
 pub(crate) fn join_all<'a, T: Send>(
     bodies: Vec<Box<dyn FnOnce() -> T + Send + 'a>>,

@@ -10,7 +10,7 @@ use crate::net::channels::Channels;
 use crate::net::frames::{Frame, LARGEST, Notice};
 use crate::net::tcp::Identity;
 use crate::net::{Channel, HostId, Network, Receiver, blocking};
-use crate::sync::{AtomicBool, Mutex, Ordering, lock, spawn};
+use crate::sync::{AtomicBool, Mutex, Ordering, join_other, lock, spawn};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
@@ -208,10 +208,6 @@ impl Network for Shared {
         self.wake();
         let thread = lock(&self.thread).take();
         // A receiver that is dropped on the thread itself may have the last handle.
-        if let Some(thread) =
-            thread.filter(|thread| thread.thread().id() != std::thread::current().id())
-        {
-            let _ = thread.join();
-        }
+        thread.into_iter().for_each(join_other);
     }
 }

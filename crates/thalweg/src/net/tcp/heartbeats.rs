@@ -6,7 +6,7 @@ use super::frames::{Frame, Notice};
 use crate::error::Result;
 use crate::net::liveness::Periodic;
 use crate::net::{HELD, Network};
-use crate::sync::spawn;
+use crate::sync::{join_other, spawn};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -47,8 +47,6 @@ impl Heartbeats {
 
     pub(super) fn stop(&mut self) {
         self.until = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.thread.take().into_iter().for_each(join_other);
     }
 }

@@ -40,7 +40,7 @@ use crate::config::{HostConfig, Secret};
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryPool;
-use crate::sync::{AtomicBool, Mutex, Ordering, spawn, try_lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, join_other, spawn, try_lock};
 use connection::Message;
 use handshake::{Handshake, Role, Step};
 use heartbeats::Heartbeats;
@@ -339,7 +339,8 @@ impl Network for Shared {
 }
 
 impl Drop for TcpNetwork {
-    /// Waits until what was sent has arrived, or for a few seconds.
+    /// Waits until what was sent has arrived, or for a few seconds. A thread that reads does not wait: it may be here because a
+    /// receiver that has ended a job had the last handle, and the network's thread leaves when it reads again.
     fn drop(&mut self) {
         self.heartbeats.stop();
         for peer in self.shared.peers.values() {
@@ -347,8 +348,8 @@ impl Drop for TcpNetwork {
         }
         self.shared.leaving.store(true, Ordering::Release);
         self.shared.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if !reading::is_reading() {
+            self.thread.take().into_iter().for_each(join_other);
         }
     }
 }

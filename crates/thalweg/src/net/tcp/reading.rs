@@ -10,6 +10,7 @@ use crate::net::liveness::{Periodic, silence};
 use crate::net::{Channel, HostId};
 use crate::sync::{AtomicBool, Ordering};
 use mio::{Events, Poll, Token};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -23,6 +24,16 @@ const IN_TURN: usize = 8;
 
 /// The requests for the time that a host may send between two looks: a few when it has connected, then one with each heartbeat.
 const MOST_REQUESTS: usize = 64;
+
+thread_local! {
+    /// Whether this thread is in a turn of [`Reading`], as in a receiver of what has arrived.
+    static READS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread reads, and has locked what it reads from: it must not wait for another thread that reads.
+pub(super) fn is_reading() -> bool {
+    READS.get()
+}
 
 /// The reading ends of all connections.
 pub(super) struct Reading {
@@ -132,9 +143,11 @@ impl Reading {
                 peer.behind |= event.is_writable();
             }
         }
+        let before = READS.replace(true);
         shared.channels.deliver_waiting();
         self.read_and_write(shared);
         self.look(shared);
+        READS.set(before);
         Ok(())
     }
 

@@ -445,6 +445,55 @@ fn a_host_that_leaves_has_sent_everything_and_is_lost_to_later_jobs_only() {
     assert!(host == 1 && how.starts_with("it has left (it was at 127.0.0.1:"), "{how}");
 }
 
+/// Drops a network when a frame of it arrives: on the network's own thread, or on one that attends to it.
+struct Drops {
+    network: Mutex<Option<TcpNetwork>>,
+    attended: bool,
+    dropped: AtomicBool,
+}
+
+impl Receive for Drops {
+    fn receive(&self, _: HostId, _: &[u8]) -> Result<()> {
+        let is_own = std::thread::current().name() == Some("thalweg-net");
+        if is_own != self.attended {
+            let network = lock(&self.network).take();
+            drop(network);
+            self.dropped.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_network_may_be_dropped_by_a_thread_that_reads_from_it() {
+    for (attended, bytes) in [(false, 1), (true, MUCH)] {
+        let mut hosts = networks(2);
+        let (second, first) = (hosts.pop().unwrap(), hosts.pop().unwrap());
+        let (shared, channel) = (Arc::clone(&second.shared), edge(0, 0));
+        let left = open(&first, edge(1, 0));
+        let (network, dropped) = (Mutex::new(Some(second)), AtomicBool::new(false));
+        let drops = Arc::new(Drops { network, attended, dropped });
+        shared.open(channel, Receiver::new(Arc::clone(&drops) as _, Arc::default()));
+        shared.set_attended(attended);
+        let attending = Arc::clone(&drops);
+        let attends = std::thread::spawn(move || {
+            while attended && !attending.dropped.load(Ordering::Acquire) {
+                shared.attend();
+            }
+        });
+        let began = Instant::now();
+        while !drops.dropped.load(Ordering::Acquire) {
+            assert!(began.elapsed() < MINUTE, "it waits for itself");
+            if !first.shared.is_behind(HostId(1)) {
+                first.shared.send(HostId(1), channel, vec![0; bytes]);
+            }
+        }
+        attends.join().unwrap();
+        let (host, how) = loss(&left);
+        assert!(host == 1 && how.starts_with("it has left"), "{how}");
+    }
+}
+
 /// A host whose network is not started, so that it says what the test writes, and another one.
 fn with_puppet(lost_after: Duration) -> (TcpNetwork, rendezvous::Met) {
     with_puppet_at(lost_after, Clock::system())
