@@ -31,14 +31,16 @@ pub(crate) struct Connection {
 
 /// How much longer than it may wait for records a broker takes that has no trouble.
 const LATE: Duration = Duration::from_secs(1);
+/// How long it takes to see what is there.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// A socket whose reads and writes all end at a time, however slowly bytes come, or when none has come for a while.
 #[derive(Debug)]
 pub(super) struct Socket {
     tcp: TcpStream,
     until: Instant,
-    /// Whether each byte puts off the time, as in answers with records, which may be long.
-    renews: bool,
+    /// By how much each byte puts off the time, as in answers with records, which may be long.
+    renews: Option<Duration>,
 }
 
 /// What a connection goes through.
@@ -61,7 +63,7 @@ impl Socket {
                 Ok(tcp) => {
                     tcp.set_nodelay(true)?;
                     let until = Instant::now() + PATIENCE;
-                    return Ok(Self { tcp, until, renews: false });
+                    return Ok(Self { tcp, until, renews: None });
                 }
                 Err(error) => last = error,
             }
@@ -82,8 +84,10 @@ impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.tcp.set_read_timeout(self.left()?)?;
         let read = self.tcp.read(bytes)?;
-        if self.renews && read > 0 {
-            self.until = Instant::now() + PATIENCE;
+        if let Some(time) = self.renews
+            && read > 0
+        {
+            self.until = Instant::now() + time;
         }
         Ok(read)
     }
@@ -97,6 +101,53 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         self.tcp.flush()
+    }
+}
+
+/// An answer with records. Where a part of it does not come in time, this is said once, and it is waited for once more.
+struct Awaited<'a, L> {
+    stream: &'a mut dyn Stream,
+    late: Option<L>,
+    /// Whether nothing was there when its time was over: this thread may not have run meanwhile.
+    has_looked: bool,
+}
+
+impl<'a, L: FnOnce()> Awaited<'a, L> {
+    /// One before which the broker may wait for so long.
+    fn new(stream: &'a mut dyn Stream, wait: Duration, late: L) -> Self {
+        let socket = stream.socket();
+        (socket.until, socket.renews) = (Instant::now() + wait + LATE, Some(LATE));
+        Self { stream, late: Some(late), has_looked: false }
+    }
+
+    fn length(&mut self) -> io::Result<usize> {
+        let mut length = [0; 4];
+        self.read_exact(&mut length)?;
+        usize::try_from(i32::from_be_bytes(length)).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+}
+
+impl<L: FnOnce()> Read for Awaited<'_, L> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.stream.read(bytes);
+            let is_over = |error: &io::Error| {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+            };
+            if !read.as_ref().is_err_and(is_over) {
+                self.has_looked = false;
+                return read;
+            }
+            let socket = self.stream.socket();
+            if !std::mem::replace(&mut self.has_looked, true) {
+                socket.until = Instant::now() + MOMENT;
+            } else if let Some(late) = self.late.take() {
+                late();
+                (socket.until, socket.renews) = (Instant::now() + PATIENCE, Some(PATIENCE));
+            } else {
+                return read;
+            }
+        }
     }
 }
 
@@ -165,8 +216,8 @@ impl Connection {
         decoded.map_err(|Torn| self.not_kafka())
     }
 
-    /// Gets records of partitions, with the functions of [`Coming::decode`]; `late` is called when an answer is, and goes on to be
-    /// waited for. Returns how long the broker wants not to be asked again.
+    /// Gets records of partitions, with the functions of [`Coming::decode`]; `late` is called if an answer is, which is waited for all
+    /// the same. Returns how long the broker wants not to be asked again.
     pub(crate) fn fetch(
         &mut self,
         limits: &Limits,
@@ -180,36 +231,22 @@ impl Connection {
         self.renew_login()?;
         self.number = self.number.wrapping_add(1);
         let frame = wire::request(api, self.number, &self.client, &request(api, limits, wanted));
-        let answered = self.coming(&frame, limits.wait, late).and_then(|length| {
-            let coming = Coming::new(&mut self.stream, length);
+        let answered = self.send(&frame).and_then(|()| {
+            let mut answer = Awaited::new(&mut *self.stream, limits.wait, late);
+            let length = answer.length()?;
+            let coming = Coming::new(&mut answer, length);
             coming.decode(api, self.number, (limits, wanted), buffer, take)
         });
         let Whole { code, throttled } = answered.map_err(|error| self.fault(&error))?;
         Fault::check(code).map(|()| throttled)
     }
 
-    /// Sends a request for records, and waits for the length of the answer.
-    fn coming(&mut self, frame: &[u8], wait: Duration, late: impl FnOnce()) -> io::Result<usize> {
+    /// Sends a request, whose answer is to come as soon.
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         let socket = self.stream.socket();
-        (socket.until, socket.renews) = (Instant::now() + wait + PATIENCE, true);
+        (socket.until, socket.renews) = (Instant::now() + PATIENCE, None);
         self.stream.write_all(frame)?;
-        self.stream.flush()?;
-        let until = self.stream.socket().until;
-        self.stream.socket().until = Instant::now() + wait + LATE;
-        let (mut length, mut read, mut late) = ([0; 4], 0, Some(late));
-        while read < length.len() {
-            match self.stream.read(&mut length[read..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(more) => read += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let late = late.take().filter(|_| error.kind() == io::ErrorKind::WouldBlock);
-                    late.ok_or(error)?();
-                    self.stream.socket().until = until;
-                }
-            }
-        }
-        usize::try_from(i32::from_be_bytes(length)).map_err(|_| io::ErrorKind::InvalidData.into())
+        self.stream.flush()
     }
 
     /// Checks that the broker knows a request in the version that it is sent in. One that does not closes the connection.
@@ -246,9 +283,7 @@ impl Connection {
     }
 
     fn exchange(&mut self, frame: &[u8]) -> io::Result<Vec<u8>> {
-        self.stream.socket().until = Instant::now() + PATIENCE;
-        self.stream.write_all(frame)?;
-        self.stream.flush()?;
+        self.send(frame)?;
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;
         let length = usize::try_from(i32::from_be_bytes(length)).unwrap_or(usize::MAX);

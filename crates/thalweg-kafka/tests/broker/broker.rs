@@ -219,11 +219,12 @@ impl Broker {
         self.wait();
     }
 
-    /// Starts it again if a test that failed has left it killed.
+    /// Starts it again, or has it go on, if a test that failed has left it killed or halted.
     #[allow(dead_code)]
     pub fn revive(&mut self) {
-        if self.child.try_wait().expect("it was started here").is_some() {
-            self.restart();
+        match self.child.try_wait().expect("it was started here") {
+            Some(_) => self.restart(),
+            None => self.go_on(),
         }
     }
 

@@ -509,13 +509,18 @@ fn hangs(broker: &mut Broker) {
         let topic = broker.topic(&format!("hangs-{attempt}"), 2);
         append_each(broker, &topic, 0..25);
         let source = KafkaSource::new(broker.address(), topic.as_str());
+        let begun = Instant::now();
         let (job, mut counts) = windows(source, Some(idle_after));
         let mut next = || counts.recv_timeout(Duration::from_millis(1)).unwrap();
-        let has_read = || job.stats().operators.iter().any(|op| op.records_out == Some(25));
-        wait("records", has_read);
+        let has_read = |count| job.stats().operators.iter().any(|op| op.records_out == Some(count));
+        wait("records", || has_read(25));
+        // Quiet for less long than the partition that has nothing.
+        thread::sleep(Duration::from_secs(1));
+        append_each(broker, &topic, 25..26);
+        wait("a record", || has_read(26));
         broker.halt();
-        // Of a machine so slow that the other partition may have been idle before.
-        let was_late = next().is_some();
+        // Of a machine so slow that the other partition may be idle before it is known.
+        let was_late = begun.elapsed() > idle_after / 2;
         let halted = Instant::now();
         let mut ended = None;
         while halted.elapsed() < idle_after + Duration::from_secs(2) {
@@ -527,7 +532,12 @@ fn hangs(broker: &mut Broker) {
             continue;
         }
         assert_eq!(ended, None, "the other partition may have had records");
-        wait("a window", || next() == Some((0, 10)));
+        let mut now = 26;
+        wait("a window", || {
+            append_each(broker, &topic, now..now + 1);
+            now += 1;
+            next() == Some((0, 10))
+        });
         job.cancel();
         return;
     }
