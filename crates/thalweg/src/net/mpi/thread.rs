@@ -236,7 +236,9 @@ impl NetworkThread {
                 continue;
             }
             let silent = silence(&mut peer.arrived, late, now);
-            if silent >= self.lost_after && has_read_all {
+            // Where messages never run out, those of this host would have been among them for as long.
+            let is_lost = has_read_all || silent >= 2 * self.lost_after;
+            if silent >= self.lost_after && is_lost {
                 let last = match peer.last {
                     Some(channel) => format!("the last frame was of {channel}"),
                     None => "it has sent no frame at all".to_owned(),

@@ -507,7 +507,11 @@ impl<'a> Meeting<'a> {
         {
             identity.address = SocketAddr::new(from.ip(), address.port()).to_string();
         }
-        self.drop_stale(&identity)?;
+        if let Err(error) = self.drop_stale(&identity) {
+            // It gets the reason, too.
+            self.joined.insert(identity.host, token);
+            return Err(error);
+        }
         let known = self.known.get(&identity.host).and_then(|known| known.mismatch(&identity));
         let mismatch = self.mine.mismatch(&identity).or(known);
         if self.is_first() && (mismatch.is_some() || self.verdict.is_some()) {

@@ -89,6 +89,7 @@ fn a_process_that_connects_again_is_no_second_host() {
     let error = come(1).0.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert!(error.to_string().starts_with("host 1 (10.0.0.1:4711) is lost"), "{error}");
+    assert!(meeting.joined.contains_key(&1), "it gets the reason, too");
 }
 
 #[test]
