@@ -201,6 +201,9 @@ impl Common {
             if !self.window.as_nanos().is_multiple_of(1_000_000) {
                 return wrong("--window is a whole number of milliseconds".to_owned());
             }
+            if self.engines.contains(&Engine::ByHand) {
+                return wrong("fixwindow is not written by hand".to_owned());
+            }
             if self.window > self.time {
                 return wrong(
                     "--time must be at least as long as --window, for a window to end in it"
@@ -327,6 +330,8 @@ pub(crate) enum Engine {
     Thalweg,
     /// Nothing but a plain consumer of librdkafka: what reading costs without an engine
     Consumer,
+    /// The same work by a consumer and a producer of librdkafka, written by hand on one thread; not fixwindow
+    ByHand,
     /// A job of Flink with the settings that it has by default
     Flink,
     /// The same with a buffer timeout, watermarks and a sink's linger of a millisecond, and objects that are used again
@@ -362,6 +367,7 @@ impl Engine {
         match self {
             Self::Thalweg => "thalweg",
             Self::Consumer => "consumer",
+            Self::ByHand => "by-hand",
             Self::Flink => "flink",
             Self::FlinkTuned => "flink-tuned",
         }

@@ -238,33 +238,39 @@ const AS_THE_SOURCE: [(&str, &str); 2] =
 /// How long to look for results that should not be, once all have come.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-impl ResultConsumer {
-    fn consumer(&self) -> Result<BaseConsumer> {
-        let mut config = Options::config(&self.brokers, &self.options);
-        config.set("group.id", "thalweg-profile").set("enable.auto.commit", "false");
-        for (name, value) in AS_THE_SOURCE {
-            if config.get(name).is_none() {
-                config.set(name, value);
-            }
+/// A consumer of all partitions of a topic, from their beginnings on.
+pub(crate) fn consumer(
+    brokers: &str,
+    topic: &str,
+    partitions: i32,
+    options: &[(String, String)],
+) -> Result<BaseConsumer> {
+    let mut config = Options::config(brokers, options);
+    config.set("group.id", "thalweg-profile").set("enable.auto.commit", "false");
+    for (name, value) in AS_THE_SOURCE {
+        if config.get(name).is_none() {
+            config.set(name, value);
         }
-        let made = config.create();
-        let consumer: BaseConsumer = made.map_err(|cause| failed("make a consumer", cause))?;
-        let mut all = TopicPartitionList::new();
-        for partition in 0..self.partitions {
-            let added = all.add_partition_offset(&self.topic, partition, Offset::Beginning);
-            added.map_err(|cause| failed("read a topic", cause))?;
-        }
-        consumer.assign(&all).map_err(|cause| failed("read a topic", cause))?;
-        Ok(consumer)
     }
+    let made = config.create();
+    let consumer: BaseConsumer = made.map_err(|cause| failed("make a consumer", cause))?;
+    let mut all = TopicPartitionList::new();
+    for partition in 0..partitions {
+        let added = all.add_partition_offset(topic, partition, Offset::Beginning);
+        added.map_err(|cause| failed("read a topic", cause))?;
+    }
+    consumer.assign(&all).map_err(|cause| failed("read a topic", cause))?;
+    Ok(consumer)
+}
 
+impl ResultConsumer {
     /// Takes all that comes, until everything has come or nothing more is expected.
     ///
     /// # Errors
     ///
     /// If something is missing then, or something has come that cannot be.
     pub(crate) fn collect(&self, shared: &Shared) -> Result<Collected> {
-        let consumer = self.consumer()?;
+        let consumer = consumer(&self.brokers, &self.topic, self.partitions, &self.options)?;
         let mut collecting: Option<Collecting> = None;
         let mut probed = BTreeSet::new();
         let mut complete_since: Option<Instant> = None;
@@ -329,7 +335,7 @@ impl ResultConsumer {
 }
 
 /// Whether the client gets over it by itself.
-fn is_passing(cause: &KafkaError) -> bool {
+pub(crate) fn is_passing(cause: &KafkaError) -> bool {
     use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
     let passing = [AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve];
     cause.rdkafka_error_code().is_some_and(|code| passing.contains(&code))

@@ -10,14 +10,15 @@
 //! ```
 //!
 //! - `record`: what is in a record, and how the four moments make spans. Pure.
-//! - `generate` makes records; `jobs` has the pipelines of this engine, `flink` starts those of Flink; `collect` takes what comes
-//!   out, and checks it.
+//! - `generate` makes records; `jobs` has the pipelines of this engine, `flink` starts those of Flink, `by_hand` has them without an
+//!   engine; `collect` takes what comes out, and checks it.
 //! - `run` puts one measurement together, `figures` those of a study, `networks` those that compare its two networks; `link` puts the
 //!   broker behind a link of a limited rate.
 //! - `report` and `plot`: what is printed, written and drawn.
 
 mod args;
 mod broker;
+mod by_hand;
 mod collect;
 mod figures;
 mod flink;

@@ -2,6 +2,7 @@
 
 use crate::args::{Common, Engine, Network, RunArgs, Workload};
 use crate::broker::{Broker, PATIENCE, Topics};
+use crate::by_hand::ByHand;
 use crate::collect::{Collected, Expected, ResultConsumer, Shared};
 use crate::flink::FlinkPipeline;
 use crate::generate::{Generation, Generator, Load};
@@ -116,6 +117,7 @@ pub(crate) fn command(args: &RunArgs) -> Result<()> {
 /// A pipeline that runs.
 enum Pipeline {
     Nothing,
+    ByHand(ByHand),
     Job(JobHandle),
     Flink(FlinkPipeline),
 }
@@ -125,6 +127,7 @@ impl Pipeline {
         let Point { engine, workload, .. } = *point;
         match engine {
             Engine::Consumer => Ok(Self::Nothing),
+            Engine::ByHand => ByHand::start(workload, common, brokers, topics).map(Self::ByHand),
             Engine::Thalweg => jobs::start(workload, common, brokers, topics).map(Self::Job),
             Engine::Flink | Engine::FlinkTuned => {
                 FlinkPipeline::start(engine, workload, common, brokers, topics).map(Self::Flink)
@@ -138,9 +141,12 @@ impl Pipeline {
             Self::Nothing => Ok(()),
             Self::Flink(flink) => flink.check(),
             Self::Job(job) if !job.is_over() => Ok(()),
-            Self::Job(_) => {
-                let Self::Job(job) = std::mem::replace(self, Self::Nothing) else { return Ok(()) };
-                job.wait()?;
+            Self::ByHand(by_hand) if !by_hand.is_over() => Ok(()),
+            Self::Job(_) | Self::ByHand(_) => {
+                match std::mem::replace(self, Self::Nothing) {
+                    Self::Job(job) => job.wait().map(drop)?,
+                    other => other.end()?,
+                }
                 Err(Error::new(ErrorKind::Internal, "the pipeline has ended by itself"))
             }
         }
@@ -152,6 +158,7 @@ impl Pipeline {
                 job.drain();
                 job.wait().map(drop)
             }
+            Self::ByHand(by_hand) => by_hand.end(),
             Self::Nothing | Self::Flink(_) => Ok(()),
         }
     }

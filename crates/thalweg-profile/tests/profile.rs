@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 /// A test, with a broker and the folder of its jars. It panics when it fails.
 type Test = (&'static str, fn(&Broker, &Path));
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("every_workload_is_taken_apart", every_workload_is_taken_apart),
     ("a_plain_consumer_only_reads", a_plain_consumer_only_reads),
+    ("by_hand_is_the_same_work", by_hand_is_the_same_work),
     ("flink_does_the_same_work", flink_does_the_same_work),
     ("a_figure_has_a_row_for_each_point", a_figure_has_a_row_for_each_point),
     ("what_cannot_be_measured_is_said", what_cannot_be_measured_is_said),
@@ -117,6 +118,23 @@ fn a_plain_consumer_only_reads(broker: &Broker, _: &Path) {
     assert!(plot.contains("rebalance on consumer"));
 }
 
+fn by_hand_is_the_same_work(broker: &Broker, _: &Path) {
+    let brokers = broker.address();
+    for workload in ["identity", "rebalance", "wordcount"] {
+        let (text, json, _) = measured(&format!(
+            "run --brokers {brokers} --engines by-hand,thalweg --workload {workload} --rate 1k --keys 20 --time 1s --warm-up 1s"
+        ));
+        let answer = |run: usize| &json["runs"][run]["answer"];
+        assert_eq!(answer(0), answer(1), "{workload}");
+        for part in ["processing", "writing", "whole"] {
+            let all = &json["runs"][0]["all"][part];
+            assert_eq!(number(&all["count"]), 1000.0, "{workload}, {part}");
+            assert!(number(&all["p50"]) > 0.0, "{workload}, {part}");
+        }
+        assert!(text.contains(&format!("{workload} on by-hand")), "{text}");
+    }
+}
+
 /// The pipelines on Flink understand records as ours do, and their results are checked in the same way.
 fn flink_does_the_same_work(broker: &Broker, _: &Path) {
     let Some(jars) = std::env::var_os("THALWEG_FLINK_JARS").map(PathBuf::from) else {
@@ -171,6 +189,10 @@ fn what_cannot_be_measured_is_said(broker: &Broker, _: &Path) {
             "too short for this rate",
         ),
         (format!("figure 6 --brokers {brokers} --engines consumer"), "no part of figures 6 and 7"),
+        (
+            format!("run --brokers {brokers} --engines by-hand --workload fixwindow"),
+            "fixwindow is not written by hand",
+        ),
         (format!("run --brokers {brokers} --percentiles 97"), "99.9"),
         ("run --jars /none".to_owned(), "/none"),
         ("run --brokers 127.0.0.1:1".to_owned(), "cannot reach a broker at 127.0.0.1:1"),

@@ -57,7 +57,7 @@ fn rates(of: &str, setting: &Setting) -> Result<Vec<Value>> {
 const LEAST: u32 = 20_000;
 const DOUBLED: u32 = 6;
 
-/// Latencies of pipelines, and of a plain consumer, at half the rate that the broker carries: the greatest at which a pipeline between
+/// Latencies of pipelines, of the same by hand, and of a plain consumer, at half the rate that the broker carries: the greatest at which a pipeline between
 /// two of its topics keeps up, on this machine.
 fn latencies(setting: &Setting) -> Result<Vec<Value>> {
     let folder = tempfile::tempdir()?;
@@ -89,7 +89,7 @@ fn latencies(setting: &Setting) -> Result<Vec<Value>> {
     println!("the broker carries {most} records a second; all are measured at {rate}");
     let mut entries = Vec::new();
     for workload in ["rebalance", "wordcount"] {
-        let mut engines = vec!["thalweg"];
+        let mut engines = vec!["thalweg", "by-hand"];
         // What it reads is the same for all workloads.
         engines.extend((workload == "rebalance").then_some("consumer"));
         engines.extend(flink.iter().flat_map(|_| ["flink", "flink-tuned"]));
@@ -153,7 +153,16 @@ fn entries_of(workload: &str, rate: u32, rounds: &[Latencies]) -> Vec<Value> {
     add("consumer", "reading, ours less the plain consumer's", " ms", &|round| {
         Some(round.get("thalweg", reading)? - round.get("consumer", reading)?)
     });
+    add("by-hand", "reading, ours less that of a pipeline by hand", " ms", &|round| {
+        Some(round.get("thalweg", reading)? - round.get("by-hand", reading)?)
+    });
     add("none", "processing", " ms", &|round| round.get("thalweg", processing));
+    add("by-hand", "processing, ours less that by hand", " ms", &|round| {
+        Some(round.get("thalweg", processing)? - round.get("by-hand", processing)?)
+    });
+    add("by-hand", "the whole by hand over ours", "", &|round| {
+        Some(round.get("by-hand", whole)? / round.get("thalweg", whole)?)
+    });
     for flink in ["flink", "flink-tuned"] {
         add(flink, &format!("the whole of {flink} over ours"), "", &|round| {
             Some(round.get(flink, whole)? / round.get("thalweg", whole)?)
@@ -177,17 +186,23 @@ mod tests {
             let runs = json!([
                 run("thalweg", 2.0 * slower, json!({"p98": 0.5}), 4.0 * slower),
                 run("consumer", 1.5 * slower, Value::Null, 1.5 * slower),
+                run("by-hand", 1.75 * slower, json!({"p98": 0.25}), 3.0 * slower),
                 run("flink", 3.0 * slower, json!({"p98": 9.0}), 20.0 * slower),
             ]);
             Latencies::of(&runs).unwrap()
         };
         let entries = entries_of("rebalance", 10_000, &[1.0, 4.0, 2.0].map(round));
         let median = |at: usize, of: &str| entries[at][of]["median"].as_f64();
-        assert_eq!(entries.len(), 3, "there is no tuned Flink");
+        assert_eq!(entries.len(), 6, "there is no tuned Flink");
         assert_eq!(median(0, "milliseconds"), Some(1.0));
         assert_eq!(entries[0]["milliseconds"]["max"], 2.0);
         assert_eq!(median(1, "milliseconds"), Some(0.5));
-        assert_eq!((entries[2]["peer"].as_str(), median(2, "ratio")), (Some("flink"), Some(5.0)));
+        assert_eq!([2, 3].map(|at| median(at, "milliseconds")), [Some(0.5), Some(0.25)]);
+        assert_eq!(
+            (entries[4]["peer"].as_str(), median(4, "ratio")),
+            (Some("by-hand"), Some(0.75))
+        );
+        assert_eq!((entries[5]["peer"].as_str(), median(5, "ratio")), (Some("flink"), Some(5.0)));
         assert!(Latencies::of(&json!({})).is_err());
     }
 }
