@@ -6,11 +6,21 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use thalweg::{Environment, Result};
+use std::time::{Duration, Instant};
+use thalweg::{Environment, JobHandle, Result};
 
 /// How far a log was read, by the checkpoints that count.
 type Positions = Arc<Mutex<BTreeMap<String, u64>>>;
+
+/// Waits until something is so, as long as the job goes on.
+fn wait_until(job: &JobHandle, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(!job.is_over(), "the job has ended");
+        assert!(began.elapsed() < Duration::from_secs(60), "it is never so");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// A part that writes one row at its end, and a part that reads a log.
 struct TwoParts {
@@ -36,15 +46,11 @@ impl TwoParts {
         let env = with_checkpoints(dir, cores);
         let committed = self.describe(&env);
         let job = env.start()?;
-        while self.table.rows().is_empty() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until(&job, || !self.table.rows().is_empty());
         for _ in 0..2 {
             self.log.append(0, "7");
             let appended = self.log.partition(0).lock().unwrap().records.len() as u64;
-            while committed.lock().unwrap().get("numbers/0") != Some(&appended) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            wait_until(&job, || committed.lock().unwrap().get("numbers/0") == Some(&appended));
         }
         job.cancel();
         job.wait().unwrap_err();

@@ -64,9 +64,11 @@ fn what_a_sink_has_prepared_at_its_end_is_in_every_snapshot_until_it_is_committe
         let mut of_sink = slots.iter().filter(|slot| slot.id.name == "prepared");
         of_sink.all(|slot| lock(&slot.saved).contains_key(&Epoch::LAST))
     };
-    while !is_at_end() {
+    let at_end = (0..10_000).find(|_| {
         job.drive_for(10);
-    }
+        is_at_end()
+    });
+    assert!(at_end.is_some(), "the sink comes to its end");
     let take = || job.snapshot().unwrap().expect("it goes on");
     let commit = |taken: &Taken| taken.commits.iter().try_for_each(|commit| commit());
     let prepared = |taken: &Taken| {

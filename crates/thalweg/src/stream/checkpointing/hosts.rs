@@ -369,9 +369,11 @@ fn what_tasks_of_any_host_have_committed_at_their_end_is_in_no_later_checkpoint(
                 job.take_checkpoint(&checkpoints)?;
                 return wait_cancelled(job);
             }
-            let mut later = 0;
+            let (mut later, mut all) = (0, 0);
             // The first of the three may be the one with which the end of a task counts.
             while later < 3 {
+                all += 1;
+                assert!(all < 2000, "seed {seed}: the parts never end");
                 job.drive_for(2);
                 later += usize::from(lock(&of_both).committed.len() == 100);
                 assert!(job.take_checkpoint(&checkpoints)?);
