@@ -625,8 +625,11 @@ impl Writer {
     }
 
     /// The error of a job whose last checkpoint could not be stored.
-    fn not_stored(&self, cause: &Error) -> Error {
-        // It is not to be started again: another run of the job has begun.
+    fn not_stored(&self, cause: Error) -> Error {
+        // It is not to be started again: another run of the job has begun. A second look might not show it.
+        if cause.kind() == ErrorKind::Config {
+            return cause;
+        }
         if let Some(superseded) = self.store.superseded() {
             return superseded;
         }
@@ -662,7 +665,7 @@ impl Storage for Writer {
             }
         };
         let stored = parts.and_then(|parts| self.write(taken, parts, true));
-        stored.map(drop).map_err(|cause| self.not_stored(&cause))
+        stored.map(drop).map_err(|cause| self.not_stored(cause))
     }
 
     fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>> {

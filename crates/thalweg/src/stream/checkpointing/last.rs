@@ -191,3 +191,25 @@ fn a_job_that_cannot_be_saved_at_its_end_ends_well() {
     writer.store_last(refused(), Err(full)).unwrap();
     assert!(writer.store_last_part(refused()).unwrap().is_none());
 }
+
+#[test]
+fn a_job_at_its_end_says_that_another_run_has_begun_also_where_that_shows_once_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let faulty = Faulty::around(make(dir.path(), dir.path()).unwrap(), 1, 256, 0);
+    let faulty = Arc::new(faulty);
+    let folder = Arc::clone(&faulty) as Arc<dyn Folder>;
+    let checkpoints = Environment::new().checkpoints_of(&folder).unwrap();
+    drop(Store::open_run(&folder).unwrap());
+    let writer = &checkpoints.writer;
+    let superseded = writer.store.superseded().expect("another run has begun");
+    let taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new(), commits: Vec::new() };
+    let error = writer.store_last(Ok(taken), Ok(Vec::new())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert_eq!(error.to_string(), superseded.to_string());
+    // From now on the storage is away.
+    faulty.may_fail(1);
+    let error = writer.not_stored(error);
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert_eq!(error.to_string(), superseded.to_string());
+    assert_eq!(faulty.failures_left(), 1, "it is not looked for again");
+}
