@@ -12,6 +12,7 @@
 //!
 //! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
 
+mod at_end;
 mod compare;
 mod copy;
 mod entries;
@@ -37,7 +38,7 @@ use crate::clock::Clock;
 use crate::data::{Data, DecodeError, hash_bytes, of_ours};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{hashes_of, owner_of_group};
-use crate::flow::{AtEnd, Epoch, Event, Op};
+use crate::flow::{Epoch, Event, Op};
 use crate::state::HashRange;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use compare::{ShowPosition, Trial, shown_by};
@@ -93,8 +94,8 @@ pub(crate) struct Checkpoints {
     /// Where spill files are copied.
     files: Option<Arc<SavedFiles>>,
     storage: Option<Arc<dyn Storage>>,
-    /// Whether a part was written of what this host has saved at its end: it counts yet, with copies to which no state here refers
-    /// any more.
+    /// Whether a part is written of what this host has saved at its end, or being written: it counts yet, with copies to which no
+    /// state here refers any more.
     has_ended: AtomicBool,
     /// Of tasks that are made to be compared with a snapshot, and never run.
     trial: Option<Mutex<Trial>>,
@@ -472,10 +473,11 @@ impl Checkpoints {
         Ok(taken)
     }
 
-    /// There is no further checkpoint, for which the files of operators would be needed.
+    /// What was saved at the end is stored, with copies of the files of operators, which are not needed for it any more. For a
+    /// barrier before, of which a checkpoint may still be taken, they are.
     fn release_files(&self) {
         for slot in lock(&self.slots).iter() {
-            for saving in lock(&slot.saved).values_mut().flatten() {
+            if let Some(Ok(saving)) = lock(&slot.saved).get_mut(&Epoch::LAST) {
                 saving.spilled.iter_mut().for_each(|spilled| spilled.prefix = None);
             }
         }
@@ -503,30 +505,6 @@ fn advice(dir: &Path) -> String {
 
 fn begin_anew(dir: &Path) -> String {
     format!("begin anew with `thalweg checkpoint rm --all {}`", dir.display())
-}
-
-impl AtEnd for Checkpoints {
-    fn ended_here(&self, is_drained: bool) -> Result<Option<Vec<u8>>> {
-        self.has_ended.store(true, Ordering::Release);
-        let Some(storage) = &self.storage else { return Ok(None) };
-        let part = storage.store_last_part(self.take_last(is_drained));
-        self.release_files();
-        Ok(part?.map(|part| part.report()))
-    }
-
-    fn before_publishing(&self, reports: Result<Vec<Vec<u8>>>, is_drained: bool) -> Result<()> {
-        let Some(storage) = &self.storage else { return Ok(()) };
-        let read = |reports: Vec<Vec<u8>>| -> Result<Vec<Part>> {
-            reports.iter().map(|report| Part::read(report)).collect()
-        };
-        let stored = storage.store_last(self.take_last(is_drained), reports.and_then(read));
-        self.release_files();
-        stored
-    }
-
-    fn may_publish(&self) -> Result<()> {
-        self.storage.as_ref().map_or(Ok(()), |storage| storage.may_publish())
-    }
 }
 
 impl Slot {

@@ -1,5 +1,6 @@
 //! Jobs that are interrupted, on one host and in an order drawn from a seed.
 
+mod at_end;
 mod committed;
 mod progress;
 

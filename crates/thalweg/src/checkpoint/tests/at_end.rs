@@ -1,0 +1,129 @@
+//! Files on disk of tasks that have ended: how long they are kept, and what later checkpoints have of them.
+
+use super::*;
+use crate::flow::{AtEnd, Depth, Signals};
+use crate::net::HostId;
+use crate::state::{SpillDir, SpillShare};
+
+/// Another host than the first, which writes its part of the last checkpoint.
+struct Host {
+    store: Store,
+    /// Whether its storage is away.
+    is_away: AtomicBool,
+}
+
+impl Storage for Host {
+    fn store_last(&self, _: Result<Taken>, _: Result<Vec<Part>>) -> Result<()> {
+        Ok(())
+    }
+
+    fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Io, "the storage is away"));
+        }
+        let Taken { snapshot, syncs, .. } = taken?;
+        syncs.iter().try_for_each(|sync| sync())?;
+        self.store.write_part(HostId(1), &snapshot).map(Some)
+    }
+
+    fn may_publish(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn restore_point(&self) -> Option<RestorePoint> {
+        None
+    }
+
+    fn restore(&self, _: &RestorePoint) -> Result<Option<Snapshot>> {
+        Ok(None)
+    }
+}
+
+/// A task of that host, with a state of which a part is on disk.
+struct Task {
+    dir: tempfile::TempDir,
+    folder: Arc<dyn Folder>,
+    host: Arc<Host>,
+    all: Arc<Checkpoints>,
+    state: StateHandle,
+}
+
+fn id() -> StateId {
+    StateId { operator: "sorted".to_owned(), name: "value".to_owned() }
+}
+
+impl Task {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = make(&dir.path().join("saved"), dir.path()).unwrap();
+        let (first, store) = (Store::open_first(&folder).unwrap(), Store::join(&folder));
+        store.restore(&first.restore_point(None).unwrap()).unwrap();
+        let host = Arc::new(Host { store, is_away: AtomicBool::new(false) });
+        let all = Checkpoints::of_folder(Some(&folder), None, Some(Arc::clone(&host) as _));
+        let op = Op::new(0, "sorted".into(), Depth::default(), Arc::new(Signals::default()));
+        let shape = Shape { entries: u64::schema(), operator: String::new(), by_key: false };
+        let state = all.handle((op, id(), shape), (1, 2), Redistribution::Dealt);
+        Self { dir, folder, host, all, state }
+    }
+
+    /// Saves a file with one record at this event.
+    fn save(&self, event: Event) {
+        let mut writer = SpillDir::new(self.dir.path(), "task").writer::<u64>();
+        writer.push(&7).unwrap();
+        let file = SpillShare::from(writer.finish().unwrap());
+        self.state.save(event, |out| out.add_share(&file, &()));
+    }
+
+    /// What a checkpoint refers to that is taken now.
+    fn copied(&self, epoch: u64, superseded: &[StateId]) -> Vec<String> {
+        let superseded = superseded.iter().cloned().collect();
+        let Taken { snapshot, syncs, .. } = self.all.take(Epoch(epoch), superseded).unwrap();
+        syncs.iter().for_each(|sync| sync().unwrap());
+        snapshot.all_files().map(|file| file.name.clone()).collect()
+    }
+
+    /// The copies that are there.
+    fn copies(&self) -> Vec<String> {
+        let mut names = self.folder.names().unwrap();
+        names.retain(|name| name.starts_with("spilled-"));
+        names
+    }
+}
+
+#[test]
+fn files_of_a_task_whose_end_was_not_stored_are_copied_for_later_checkpoints() {
+    let task = Task::new();
+    task.save(Event::End);
+    task.host.is_away.store(true, Ordering::Relaxed);
+    assert!(task.all.ended_here(false).is_err());
+    assert_eq!(task.copies(), [""; 0]);
+    let copied = task.copied(1, &[]);
+    assert_eq!((copied.len(), &task.copies()), (1, &copied));
+    // A task of another host does not need it any more, and no part of the last checkpoint has it.
+    assert_eq!(task.copied(2, &[id()]), [""; 0]);
+    task.all.remove_unsaved(|_| false);
+    assert_eq!(task.copies(), [""; 0]);
+}
+
+#[test]
+fn copies_to_which_the_stored_end_of_a_task_refers_stay() {
+    let task = Task::new();
+    task.save(Event::End);
+    let part = Part::read(&task.all.ended_here(false).unwrap().unwrap()).unwrap();
+    assert_eq!((part.copies().len(), &*task.copies()), (1, part.copies()));
+    assert_eq!(task.copied(1, &[id()]), part.copies());
+    task.all.remove_unsaved(|_| false);
+    assert_eq!(task.copies(), part.copies());
+}
+
+#[test]
+fn files_of_a_barrier_before_the_end_are_copied_when_that_is_stored() {
+    let task = Task::new();
+    task.save(Event::Barrier(Epoch(1)));
+    // All of it was emitted by then.
+    task.state.save(Event::End, |_| ());
+    let part = Part::read(&task.all.ended_here(false).unwrap().unwrap()).unwrap();
+    assert_eq!(part.copies(), [""; 0]);
+    let copied = task.copied(1, &[]);
+    assert_eq!((copied.len(), task.copies()), (1, copied.clone()));
+}
