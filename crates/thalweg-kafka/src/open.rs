@@ -254,8 +254,9 @@ fn unknown(name: &str, number: u64, id: &str) -> Error {
     let what = format!(
         "cannot tell whether transaction {number} of {name}, which is in the checkpoint, was committed: the brokers have forgotten its \
          mark (`offsets.retention.minutes`) and its transactional id {id} (`transactional.id.expiration.ms`). If the job ran \
-         on after this checkpoint, or it is a savepoint, it was: set `KafkaSink::forgotten_are_committed` for this run. Otherwise look \
-         for its records in the topic; if they are not there, go on from an earlier checkpoint"
+         on to a later checkpoint or was suspended, or if `JobHandle::savepoint` has returned this one, it was: set \
+         `KafkaSink::forgotten_are_committed` for this run. Otherwise look for its records in the topic; if they are not there, go on \
+         from an earlier checkpoint"
     );
     Error::new(ErrorKind::Config, what)
 }

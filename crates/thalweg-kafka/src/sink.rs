@@ -197,9 +197,10 @@ where
 
     /// Takes [open transactions](Self::open_transactions) of the checkpoint as committed if the brokers no longer know them; without it,
     /// the job ends with an error then. For a run from a savepoint, or of a job that was suspended, that is older than the brokers'
-    /// memory (`offsets.retention.minutes` and `transactional.id.expiration.ms`, a week by default). Set it for that run only: records
-    /// of a transaction that was not committed are lost without an error. If the job was killed, look first whether they are in
-    /// the topic.
+    /// memory (`offsets.retention.minutes` and `transactional.id.expiration.ms`, a week by default): what these have was committed when
+    /// `JobHandle::savepoint` returned, or when the job ended as suspended. So it is of another copy of a checkpoint, by `thalweg
+    /// checkpoint cp` for example, where the job went on to a later checkpoint. Set it for that run only: records of a transaction that
+    /// was not committed are lost without an error. If the job was killed, look first whether they are in the topic.
     #[must_use]
     pub fn forgotten_are_committed(mut self) -> Self {
         self.forgotten = Forgotten::IsCommitted;

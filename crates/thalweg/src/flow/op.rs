@@ -441,6 +441,14 @@ impl Signals {
         matches!(*lock(&self.ending), Ending::Done)
     }
 
+    /// The failure with which it is decided that the job ends, as another host would get it.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        match &*lock(&self.ending) {
+            Ending::Failed(error) => Some(error.for_others()),
+            Ending::Undecided | Ending::Done => None,
+        }
+    }
+
     /// Takes the failure that the job ended with.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         match std::mem::replace(&mut *lock(&self.ending), Ending::Done) {

@@ -17,8 +17,8 @@
 //!
 //! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
 //! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained. When the checkpoint counts,
-//! each host commits what its tasks have prepared. Of the last one of a job that is suspended, it says when it has: before that, the first
-//! host does not end the job.
+//! each host commits what its tasks have prepared. Where a job is suspended with it, or a savepoint is a copy of it, each host says when it has:
+//! before that, the first host does not end the job, or answer the request for the savepoint.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
@@ -80,7 +80,7 @@ struct State {
     /// On the first host: the barrier at which the others are to save, and what those have answered that have.
     saving: Epoch,
     saved: BTreeMap<HostId, Answer>,
-    /// On the first host: the barrier of the last checkpoint of a suspended job, of each host that has committed what it has.
+    /// On the first host: the barrier of the last checkpoint of which each host has said that it has committed what that has.
     committed: BTreeMap<HostId, Epoch>,
     /// On another host: what it is to do for checkpoints.
     orders: VecDeque<SaveOrder>,
@@ -90,8 +90,8 @@ struct State {
 pub(crate) enum SaveOrder {
     /// A barrier has left all tasks: save what they have saved at it.
     Save(ToSave),
-    /// The checkpoint of this barrier counts.
-    Counts(Epoch),
+    /// The checkpoint of this barrier counts. Where that is awaited, the host says when it has committed what the checkpoint has.
+    Counts { epoch: Epoch, is_awaited: bool },
     /// The last checkpoint that was to be taken does not count.
     Fails(Failed),
 }
@@ -141,7 +141,7 @@ enum JobMessage {
     Order(SaveOrder),
     /// A host has saved, or could not.
     Saved(Epoch, Answer),
-    /// A host has committed what the last checkpoint of a suspended job has.
+    /// A host has committed what the checkpoint of this barrier has.
     Committed(Epoch),
 }
 
@@ -287,9 +287,9 @@ impl JobHosts {
         all.then(|| std::mem::take(&mut state.saved).into_values().collect())
     }
 
-    /// On the first host: a checkpoint counts.
-    pub(super) fn counts(&self, epoch: Epoch) {
-        self.send_all(&JobMessage::Order(SaveOrder::Counts(epoch)));
+    /// On the first host: a checkpoint counts. The others say when they have committed what it has, if that is awaited.
+    pub(super) fn counts(&self, epoch: Epoch, is_awaited: bool) {
+        self.send_all(&JobMessage::Order(SaveOrder::Counts { epoch, is_awaited }));
     }
 
     /// On the first host: a checkpoint could not be taken.
@@ -307,12 +307,12 @@ impl JobHosts {
         self.take(self.me, JobMessage::Saved(epoch, saved));
     }
 
-    /// On another host: it has committed what the last checkpoint has.
+    /// On another host: it has committed what a checkpoint has.
     pub(super) fn has_committed(&self, epoch: Epoch) {
         self.take(self.me, JobMessage::Committed(epoch));
     }
 
-    /// On the first host: whether the others have committed what the last checkpoint has.
+    /// On the first host: whether the others have said that they have committed what a checkpoint has.
     pub(super) fn have_committed(&self, epoch: Epoch) -> bool {
         let state = lock(&self.state);
         let last = |link: &Link| state.committed.get(&link.to());
@@ -656,7 +656,9 @@ impl JobMessage {
                 (15u8, epoch.0).encode(out);
                 superseded.iter().cloned().collect::<Vec<_>>().encode(out);
             }
-            Self::Order(SaveOrder::Counts(Epoch(epoch))) => (19u8, *epoch).encode(out),
+            Self::Order(SaveOrder::Counts { epoch, is_awaited }) => {
+                (19u8, epoch.0, *is_awaited).encode(out);
+            }
             Self::Order(SaveOrder::Fails(failed)) => (21u8, *failed).encode(out),
             Self::Saved(Epoch(epoch), Ok(saved)) => {
                 (16u8, *epoch).encode(out);
@@ -709,7 +711,10 @@ impl JobMessage {
             16 => Self::Saved(Epoch(u64::decode(input)?), Ok(Data::decode(input)?)),
             17 => Self::Saved(Epoch(u64::decode(input)?), Err(Error::decode(input)?)),
             18 => Self::Suspend(Data::decode(input)?),
-            19 => Self::Order(SaveOrder::Counts(Epoch(u64::decode(input)?))),
+            19 => {
+                let (epoch, is_awaited) = (Epoch(u64::decode(input)?), bool::decode(input)?);
+                Self::Order(SaveOrder::Counts { epoch, is_awaited })
+            }
             20 => Self::WantsCheckpoint,
             21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
             22 => Self::Prepared(Prepared::decode(input)?, Err(Error::decode(input)?)),

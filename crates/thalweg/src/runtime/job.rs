@@ -451,10 +451,10 @@ impl Job {
         self.hosts.as_ref().map_or(Some(Vec::new()), |hosts| hosts.saved())
     }
 
-    /// Lets the other hosts know that a checkpoint counts.
-    pub(crate) fn counts(&self, epoch: Epoch) {
+    /// Lets the other hosts know that a checkpoint counts, and whether they are to say when they have committed what it has.
+    pub(crate) fn counts(&self, epoch: Epoch, is_awaited: bool) {
         if let Some(hosts) = &self.hosts {
-            hosts.counts(epoch);
+            hosts.counts(epoch, is_awaited);
         }
     }
 
@@ -477,14 +477,14 @@ impl Job {
         }
     }
 
-    /// On another host than the first: it has committed what the last checkpoint of a suspended job has.
+    /// On another host than the first: it has committed what a checkpoint has, which is awaited.
     pub(crate) fn has_committed(&self, epoch: Epoch) {
         if let Some(hosts) = &self.hosts {
             hosts.has_committed(epoch);
         }
     }
 
-    /// Whether the other hosts have committed what the last checkpoint of a suspended job has.
+    /// Whether the other hosts have committed what a checkpoint has of which that is awaited.
     pub(super) fn have_committed(&self, epoch: Epoch) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.have_committed(epoch))
     }

@@ -298,9 +298,19 @@ impl Runtime {
         self.wait_for(job, || job.next_order())
     }
 
-    /// On the first host: waits until the others have committed what the last checkpoint of a suspended job has, or the job is over.
+    /// On the first host: waits until the others have committed what a checkpoint has of which that is awaited, or the job fails.
     pub(crate) fn wait_committed(&self, job: &Job, epoch: Epoch) {
-        let _ = self.wait_for(job, || job.have_committed(epoch).then_some(()));
+        let is_settled = || job.have_committed(epoch) || job.signals().stopped();
+        let _ = self.wait_for(job, || is_settled().then_some(()));
+    }
+
+    /// Why a job fails that is to fail: waits until that is decided.
+    pub(crate) fn failure(&self, job: &Job) -> Option<Error> {
+        if !job.signals().stopped() {
+            return None;
+        }
+        let decided = || job.signals().failure();
+        self.wait_for(job, decided).or_else(decided)
     }
 
     fn wait_for<T>(&self, job: &Job, look: impl Fn() -> Option<T>) -> Option<T> {

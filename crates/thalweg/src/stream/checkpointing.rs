@@ -6,14 +6,14 @@
 //! A job that is suspended is ended here, after a last checkpoint: behind its barrier, sources read nothing. If that checkpoint
 //! cannot be taken the job is cancelled, since whatever requested it may not wait for another attempt; one that is drained ends by
 //! itself in any case. The job ends as suspended when all hosts have committed what the checkpoint has: the next run may come when
-//! systems outside have forgotten what it would commit.
+//! systems outside have forgotten what it would commit. So it may from a savepoint, which the program gets when all have.
 
 use super::running_job::RunningJob;
 use super::savepoints::Request;
 use super::watch::Warnings;
 use crate::checkpoint::{
-    Aside, CheckpointDir, Checkpoints, Folder, Part, RestorePoint, Snapshot, Storage, Store,
-    Stored, Taken, make,
+    Aside, CheckpointDir, CheckpointFile, Checkpoints, Folder, Part, RestorePoint, Snapshot,
+    Storage, Store, Stored, Taken, make,
 };
 use crate::clock::{Nanos, nanos};
 use crate::config::CheckpointConfig;
@@ -23,7 +23,7 @@ use crate::flow::{Epoch, catch};
 use crate::metrics::show;
 use crate::net::{HostId, Hosts};
 use crate::runtime::{Failed, SaveOrder, ToSave};
-use crate::sync::{Mutex, join_all, lock, spawn};
+use crate::sync::{AtomicBool, Mutex, Ordering, join_all, lock, spawn};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -93,6 +93,24 @@ struct Written {
     complete: u64,
     /// Whether the last one was taken at the end of all tasks: none follows.
     ended: bool,
+}
+
+/// What a checkpoint is taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To go on from it after a failure.
+    Recovery,
+    /// To be copied for the program, which may keep the copy for as long as it likes.
+    Savepoint,
+    /// To end the job with it: sources read nothing behind its barrier.
+    Suspension,
+}
+
+impl Purpose {
+    /// Whether what the checkpoint has must be committed on all hosts before the program gets it, or the job ends.
+    fn awaits_commits(self) -> bool {
+        self != Self::Recovery
+    }
 }
 
 /// The thread that takes checkpoints.
@@ -242,15 +260,7 @@ impl Checkpointing {
             if savepoints.is_empty() && !due.is_now(job.now(), is_wanted) {
                 continue;
             }
-            let taken = self.take(job, false, &mut lateness, warnings);
-            match &taken {
-                Ok(false) => {}
-                Ok(true) => savepoints.into_iter().for_each(|savepoint| self.copy(savepoint)),
-                Err(error) => savepoints.into_iter().for_each(|savepoint| {
-                    savepoint.answer(Err(error.for_others()));
-                }),
-            }
-            match taken {
+            match self.take_for(job, savepoints, &mut lateness, warnings) {
                 Ok(true) => failure.over(warnings),
                 Ok(false) => break,
                 Err(error) => match self.writer.store.superseded() {
@@ -265,7 +275,7 @@ impl Checkpointing {
 
     /// Takes the last checkpoint of a job, and ends the job with it.
     fn suspend(&self, job: &RunningJob, why: &str, lateness: &mut Lateness, warnings: &Warnings) {
-        let taken = self.take(job, true, lateness, warnings);
+        let taken = self.take(job, Purpose::Suspension, lateness, warnings);
         // It is not to be started again: another run of the job has begun.
         if taken.is_err()
             && let Some(superseded) = self.writer.store.superseded()
@@ -278,12 +288,41 @@ impl Checkpointing {
         }
     }
 
+    /// Takes a checkpoint, and copies it for those requests, if there are any; returns whether the job goes on.
+    fn take_for(
+        &self,
+        job: &RunningJob,
+        savepoints: Vec<Request>,
+        lateness: &mut Lateness,
+        warnings: &Warnings,
+    ) -> Result<bool> {
+        if savepoints.is_empty() {
+            return self.take(job, Purpose::Recovery, lateness, warnings);
+        }
+        let taken = self.take(job, Purpose::Savepoint, lateness, warnings);
+        if matches!(taken, Ok(false)) {
+            return taken;
+        }
+        let failure = match &taken {
+            // What the checkpoint has may not be committed then.
+            Ok(_) => job.failure(),
+            Err(error) => Some(error.for_others()),
+        };
+        for savepoint in savepoints {
+            let copied = match &failure {
+                Some(error) => Err(error.for_others()),
+                None => self.copy_to(&savepoint.to),
+            };
+            savepoint.answer(copied);
+        }
+        taken
+    }
+
     /// Copies the checkpoint that was taken last.
-    fn copy(&self, savepoint: Request) {
+    fn copy_to(&self, to: &Path) -> Result<CheckpointFile> {
         let number = lock(&self.writer.written).complete;
         let checkpoints = CheckpointDir::of(self.writer.store.folder());
-        let copied = checkpoints.copy_to(number, || make(&savepoint.to, &self.spill_dir));
-        savepoint.answer(copied);
+        checkpoints.copy_to(number, || make(to, &self.spill_dir))
     }
 
     /// How a job ends whose last checkpoint was taken, or could not be; `None` if the job ends by itself, as one that is drained
@@ -309,15 +348,15 @@ impl Checkpointing {
         }
     }
 
-    /// Takes a checkpoint, behind which sources read nothing if it is the last one; returns whether the job goes on.
+    /// Takes a checkpoint; returns whether the job goes on.
     fn take(
         &self,
         job: &RunningJob,
-        is_last: bool,
+        purpose: Purpose,
         lateness: &mut Lateness,
         warnings: &Warnings,
     ) -> Result<bool> {
-        let began = job.now();
+        let (began, is_last) = (job.now(), purpose == Purpose::Suspension);
         let epoch = job.barrier_watched(is_last, lateness.patience, |operators| {
             warnings.of_checkpoint(&lateness.report(operators));
             lateness.patience / 2
@@ -325,13 +364,13 @@ impl Checkpointing {
         lateness.passed_after(Duration::from_nanos(job.now().saturating_sub(began)));
         let Some(epoch) = epoch.filter(|_| !job.is_over()) else { return Ok(false) };
         let before = lock(&self.writer.written).last;
-        let written = self.write(job, epoch);
+        let written = self.write(job, epoch, purpose);
         if let Err(error) = &written {
             let may_be_there = self.writer.may_be_there(before);
             let by_plan = error.kind() == ErrorKind::Plan;
             job.launched().job.fails(Failed { may_be_there, by_plan });
         }
-        if is_last && matches!(written, Ok(true)) {
+        if purpose.awaits_commits() && matches!(written, Ok(true)) {
             job.wait_committed(epoch);
         }
         self.checkpoints.remove_unsaved(|name| self.writer.store.refers_to(name));
@@ -339,7 +378,7 @@ impl Checkpointing {
     }
 
     /// Writes a checkpoint of what the tasks of all hosts have saved at a barrier; returns whether the job goes on.
-    fn write(&self, job: &RunningJob, epoch: Epoch) -> Result<bool> {
+    fn write(&self, job: &RunningJob, epoch: Epoch, purpose: Purpose) -> Result<bool> {
         // Also if this host cannot save: what the others have saved must not pile up there.
         let superseded = self.checkpoints.superseded(epoch);
         job.launched().job.ask_to_save(epoch, superseded.clone());
@@ -363,7 +402,7 @@ impl Checkpointing {
                 let commits = std::mem::take(&mut taken.commits);
                 let written = self.writer.write(taken, parts, false)?;
                 if written {
-                    job.launched().job.counts(epoch);
+                    job.launched().job.counts(epoch, purpose.awaits_commits());
                     commit(job, commits);
                 }
                 return Ok(written);
@@ -381,7 +420,8 @@ impl Checkpointing {
     /// than the first, writes its parts until the job is over.
     pub(super) fn take_now(&self, job: &RunningJob, warnings: &Warnings) -> Result<bool> {
         if self.writer.host == HostId::FIRST {
-            return self.take(job, false, &mut Lateness::new(self.interval), warnings);
+            let lateness = &mut Lateness::new(self.interval);
+            return self.take(job, Purpose::Recovery, lateness, warnings);
         }
         self.save_parts(job);
         Ok(false)
@@ -398,6 +438,20 @@ impl Checkpointing {
         }
     }
 
+    /// As [`take_now`](Self::take_now), on the first host, which copies the checkpoint into a directory.
+    #[cfg(all(test, not(miri)))]
+    pub(super) fn savepoint_now(
+        &self,
+        job: &RunningJob,
+        to: &Path,
+        warnings: &Warnings,
+    ) -> Result<Option<CheckpointFile>> {
+        job.savepoints.open();
+        let (answer, lateness) = (job.savepoints.request(to), &mut Lateness::new(self.interval));
+        let _ = self.take_for(job, job.savepoints.take(), lateness, warnings);
+        answer.recv().map_or(Ok(None), |answer| answer.map(Some))
+    }
+
     /// On another host than the first: writes the parts that it asks for, until the job is over.
     fn save_parts(&self, job: &RunningJob) {
         // Of the checkpoint that may still come to count: those before it do not, and what they would have committed is in its own.
@@ -407,12 +461,11 @@ impl Checkpointing {
         while let Some(order) = job.wait_to_save() {
             let ToSave { epoch, superseded } = match order {
                 SaveOrder::Save(barrier) => barrier,
-                SaveOrder::Counts(epoch) => {
+                SaveOrder::Counts { epoch, is_awaited } => {
                     job.launched().job.may_wait_for_checkpoints(true);
                     let due = commits.take_if(|(of, _)| *of == epoch);
-                    commit(job, due.map(|(_, commits)| commits).unwrap_or_default());
-                    // The first host waits for this of the last one. An error of a commit was sent before, and ends the job.
-                    if job.launched().job.signals().is_last_barrier(epoch) && !job.is_over() {
+                    let due = due.map(|(_, commits)| commits).unwrap_or_default();
+                    if commit(job, due) && is_awaited && !job.is_over() {
                         job.launched().job.has_committed(epoch);
                     }
                     self.checkpoints.remove_unsaved(|name| copies.contains(name));
@@ -442,15 +495,16 @@ impl Checkpointing {
 }
 
 /// Commits what a checkpoint has that counts: for several tasks at once, since each may wait for a system outside. After an error,
-/// no further one begins.
-fn commit(job: &RunningJob, commits: Vec<Aside>) {
+/// which ends the job, no further one begins. Returns whether all were made.
+fn commit(job: &RunningJob, commits: Vec<Aside>) -> bool {
     let threads = commits.len().min(COMMITS_AT_ONCE);
-    let rest = Mutex::new(commits.into_iter());
+    let (rest, has_failed) = (Mutex::new(commits.into_iter()), AtomicBool::new(false));
     let commit_rest = || {
         loop {
             let Some(commit) = lock(&rest).next() else { return };
             if let Err(error) = catch(|| commit()).and_then(|committed| committed) {
                 drop(std::mem::take(&mut *lock(&rest)));
+                has_failed.store(true, Ordering::Relaxed);
                 return job.launched().job.fail(error);
             }
         }
@@ -462,6 +516,7 @@ fn commit(job: &RunningJob, commits: Vec<Aside>) {
             join_all((0..threads).map(body).collect());
         }
     }
+    !has_failed.load(Ordering::Relaxed)
 }
 
 /// When a barrier is reported that does not pass: at doubled times, so that a job whose barriers are always slow says it a

@@ -183,14 +183,14 @@ impl JobHandle {
     /// [`CheckpointDir::copy`](crate::checkpoint::CheckpointDir::copy). With several requests at once, all get the same checkpoint.
     ///
     /// `None` if the job is over, or so near to its end that it takes no further checkpoint; and on other hosts than the first,
-    /// whose tasks take part all the same. Sinks that commit with checkpoints do so with this one too. To end the job with it, call
-    /// [`suspend`](Self::suspend) in its place.
+    /// whose tasks take part all the same. Sinks that commit with checkpoints do so with this one too, and have committed on all hosts
+    /// when this returns. To end the job with it, call [`suspend`](Self::suspend) in its place.
     ///
     /// # Errors
     ///
     /// Of kind [`Config`](crate::ErrorKind::Config) if the job has no [checkpoints](crate::config::CheckpointConfig), or the
     /// directory has some already; of kind [`Plan`](crate::ErrorKind::Plan) in a closure of the job. What keeps a checkpoint from
-    /// being taken or copied: the job goes on then.
+    /// being taken or copied: the job goes on then. And the error of the job, if it fails before all of its sinks have committed.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -273,6 +273,16 @@ impl JobHandle {
     #[cfg(all(test, not(miri)))]
     pub(crate) fn suspend_now(&self, checkpoints: &Checkpointing) {
         checkpoints.suspend_now(&self.running, &self.warnings);
+    }
+
+    /// As [`savepoint`](Self::savepoint), on the first host.
+    #[cfg(all(test, not(miri)))]
+    pub(crate) fn savepoint_now(
+        &self,
+        checkpoints: &Checkpointing,
+        to: &Path,
+    ) -> Result<Option<CheckpointFile>> {
+        checkpoints.savepoint_now(&self.running, to, &self.warnings)
     }
 
     /// Runs the job for so many steps of a scheduler that runs tasks on the calling thread, or until it is over.

@@ -162,6 +162,11 @@ impl RunningJob {
         self.runtime.wait_committed(&self.launched.job, epoch);
     }
 
+    /// As [`Runtime::failure`].
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.runtime.failure(&self.launched.job)
+    }
+
     /// As [`Runtime::wait_to_save`].
     pub(super) fn wait_to_save(&self) -> Option<SaveOrder> {
         self.runtime.wait_to_save(&self.launched.job)

@@ -435,3 +435,49 @@ fn a_job_is_suspended_when_all_hosts_have_committed_and_fails_where_one_cannot()
         }
     }
 }
+
+#[test]
+fn a_savepoint_is_answered_when_all_hosts_have_committed_and_with_the_error_of_one_that_cannot() {
+    let cases = (0..4).flat_map(|seed| [None, Some(0), Some(1)].map(|failing| (seed, failing)));
+    for (seed, failing) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let [saved, kept] = ["saved", "kept"].map(|name| dir.path().join(name));
+        let folder = &folders(&saved)[0];
+        let (of_both, answered) = (Arc::new(Mutex::new(Done::default())), Mutex::new(None));
+        let ended = on_two_hosts(&cluster(seed), |host| {
+            let checkpoints = host.open(folder);
+            let fails = failing == Some(usize::from(!host.is_first()));
+            host.describe(Noted { fails, ..Noted::new(&of_both) });
+            let job = host.env.start_with(Some(&checkpoints.checkpoints))?;
+            if host.is_first() {
+                job.drive_for(20);
+                let answer = job.savepoint_now(&checkpoints, &kept);
+                *lock(&answered) = Some((answer, lock(&of_both).committed.clone()));
+                job.cancel();
+            } else {
+                job.take_checkpoint(&checkpoints)?;
+            }
+            wait_cancelled(job)
+        });
+        let (answer, committed) = lock(&answered).take().unwrap();
+        if failing.is_some() {
+            let errors = ended.into_iter().map(|(ended, _)| ended.unwrap_err());
+            for error in errors.chain([answer.unwrap_err()]) {
+                assert_eq!(error.kind(), ErrorKind::Io, "seed {seed}, {failing:?}: {error}");
+                assert!(error.to_string().contains("the table is locked"), "{error}");
+            }
+            assert!(!kept.exists(), "seed {seed}, {failing:?}");
+            continue;
+        }
+        answer.unwrap().expect("the job goes on");
+        ended.into_iter().for_each(|(ended, _)| ended.unwrap());
+        // All that a run has that goes on from it, and by then.
+        let copy = &folders(&kept)[0];
+        let ended = on_two_hosts(&cluster(seed), |host| host.run(Some(&host.open(copy)), 0));
+        for (ended, done) in ended {
+            ended.unwrap();
+            assert!(!committed.is_empty(), "seed {seed}");
+            assert_eq!(done.committed, committed, "seed {seed}");
+        }
+    }
+}
