@@ -104,19 +104,29 @@ pub(crate) struct Checkpoints {
 /// Stores what the tasks of a job have saved when all of them have ended, and knows what the job begins with.
 pub(crate) trait Storage: Send + Sync {
     /// Stores the last snapshot, with the parts of the other hosts, or gets to know why one of them has none. Where none could be
-    /// taken the job ends without: no other run of it could take one either.
+    /// taken the job ends without: no other run of it could take one either. What fails is tried again, as long as it `may_wait`.
     ///
     /// # Errors
     ///
     /// If one was taken and could not be stored, or a part of it.
-    fn store_last(&self, taken: Result<Taken>, parts: Result<Vec<Part>>) -> Result<()>;
+    fn store_last(
+        &self,
+        taken: Result<Taken>,
+        parts: Result<Vec<Part>>,
+        may_wait: &dyn Fn() -> bool,
+    ) -> Result<()>;
 
-    /// On another host than the first: stores its part of the last snapshot; `None` if none could be taken.
+    /// On another host than the first: stores its part of the last snapshot; `None` if none could be taken. What fails is tried
+    /// again, as long as it `may_wait`.
     ///
     /// # Errors
     ///
     /// If it could not be stored.
-    fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>>;
+    fn store_last_part(
+        &self,
+        taken: Result<Taken>,
+        may_wait: &dyn Fn() -> bool,
+    ) -> Result<Option<Part>>;
 
     /// As [`Store::may_publish`].
     fn may_publish(&self) -> Result<()>;

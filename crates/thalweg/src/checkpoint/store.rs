@@ -436,13 +436,15 @@ impl Store {
     /// There is no checkpoint with this number any more, or none that is needed: removes what only that one refers to.
     fn forget(&self, number: u64) {
         let mut referred = lock(&self.referred);
-        let Some(Referred { parts, spilled }) = referred.remove(&number) else { return };
+        let Some(Referred { mut parts, spilled }) = referred.remove(&number) else { return };
         let lacks_some = self.lacks_referred.load(Ordering::Relaxed);
         let is_needed = |name: &String| {
             lacks_some || referred.values().any(|other| other.spilled.contains(name))
         };
         let unneeded: Vec<_> = spilled.iter().filter(|name| !is_needed(name)).collect();
         self.folder.remove_all(&mut unneeded.into_iter().map(String::as_str));
+        // The last checkpoint of a job has those of earlier attempts to write it, which may be there.
+        parts.retain(|part| !referred.values().any(|other| other.parts.contains(part)));
         drop(referred);
         self.remove_parts(parts);
     }

@@ -171,12 +171,17 @@ fn what_is_read_must_be_the_same() {
 struct Ends(Box<dyn Fn(Result<Taken>) + Send + Sync>);
 
 impl Storage for Ends {
-    fn store_last(&self, taken: Result<Taken>, _: Result<Vec<Part>>) -> Result<()> {
+    fn store_last(
+        &self,
+        taken: Result<Taken>,
+        _: Result<Vec<Part>>,
+        _: &dyn Fn() -> bool,
+    ) -> Result<()> {
         self.0(taken);
         Ok(())
     }
 
-    fn store_last_part(&self, _: Result<Taken>) -> Result<Option<Part>> {
+    fn store_last_part(&self, _: Result<Taken>, _: &dyn Fn() -> bool) -> Result<Option<Part>> {
         Ok(None)
     }
 

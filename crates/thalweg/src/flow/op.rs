@@ -98,20 +98,20 @@ impl std::fmt::Debug for Signals {
 /// have given results of what came before as if it were all.
 pub(crate) trait AtEnd: Send + Sync {
     /// On another host than the first, all tasks of this host have ended: returns what the first host gets to know; `None` if
-    /// nothing can be saved.
+    /// nothing can be saved. What fails may be tried again for a while, until the job is over.
     ///
     /// # Errors
     ///
     /// If it could be saved and was not stored.
-    fn ended_here(&self, is_drained: bool) -> Result<Option<Vec<u8>>>;
+    fn ended_here(&self, job: &Signals) -> Result<Option<Vec<u8>>>;
 
     /// On the first host, the tasks of all hosts have ended, and no file has got its name. `reports` are those of the other
-    /// hosts, or why one of them has none.
+    /// hosts, or why one of them has none. What fails may be tried again for a while, until the job is over.
     ///
     /// # Errors
     ///
     /// If it could be saved and was not stored: nothing may be published then, since the next run would publish it again.
-    fn before_publishing(&self, reports: Result<Vec<Vec<u8>>>, is_drained: bool) -> Result<()>;
+    fn before_publishing(&self, reports: Result<Vec<Vec<u8>>>, job: &Signals) -> Result<()>;
 
     /// On the first host, before it decides that the job ends well: whether the job may publish its outputs. It may not if another
     /// run of it has begun.
@@ -367,13 +367,13 @@ impl Signals {
     /// As [`AtEnd::ended_here`].
     pub(crate) fn report_end(&self) -> Result<Option<Vec<u8>>> {
         let Some(call) = self.at_end.get() else { return Ok(None) };
-        catch(|| call.ended_here(self.draining())).and_then(|report| report)
+        catch(|| call.ended_here(self)).and_then(|report| report)
     }
 
     /// As [`AtEnd::before_publishing`].
     pub(crate) fn save_end(&self, reports: Result<Vec<Vec<u8>>>) -> Result<()> {
         let Some(call) = self.at_end.get() else { return Ok(()) };
-        catch(|| call.before_publishing(reports, self.draining())).and_then(|saved| saved)
+        catch(|| call.before_publishing(reports, self)).and_then(|saved| saved)
     }
 
     /// As [`AtEnd::may_publish`].
@@ -545,11 +545,11 @@ mod tests {
     struct Saves(fn() -> Result<()>);
 
     impl AtEnd for Saves {
-        fn ended_here(&self, _: bool) -> Result<Option<Vec<u8>>> {
+        fn ended_here(&self, _: &Signals) -> Result<Option<Vec<u8>>> {
             (self.0)().map(|()| None)
         }
 
-        fn before_publishing(&self, _: Result<Vec<Vec<u8>>>, _: bool) -> Result<()> {
+        fn before_publishing(&self, _: Result<Vec<Vec<u8>>>, _: &Signals) -> Result<()> {
             (self.0)()
         }
 

@@ -8,12 +8,13 @@
 //! itself in any case. The job ends as suspended when all hosts have committed what the checkpoint has: the next run may come when
 //! systems outside have forgotten what it would commit. So it may from a savepoint, which the program gets when all have.
 
+mod writer;
+
 use super::running_job::RunningJob;
 use super::savepoints::Request;
 use super::watch::Warnings;
 use crate::checkpoint::{
-    Aside, CheckpointDir, CheckpointFile, Checkpoints, Folder, Part, RestorePoint, Snapshot,
-    Storage, Store, Stored, Taken, make,
+    Aside, CheckpointDir, CheckpointFile, Checkpoints, Folder, Part, Store, Stored, make,
 };
 use crate::clock::{Nanos, nanos};
 use crate::config::CheckpointConfig;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use writer::{PAUSES, Writer, Written};
 
 /// How often the thread looks at the job's clock, and at whether an operator waits for a checkpoint.
 const LOOK: Duration = Duration::from_millis(20);
@@ -71,28 +73,6 @@ pub(crate) struct Checkpointing {
     spill_dir: PathBuf,
     /// What is said at the start of a job that goes on from a checkpoint.
     resumption: Option<String>,
-}
-
-/// Stores snapshots one after the other.
-struct Writer {
-    store: Store,
-    /// The directory as the configuration names it.
-    named: PathBuf,
-    host: HostId,
-    /// On the first of several hosts: from what the others go on.
-    point: Option<RestorePoint>,
-    written: Mutex<Written>,
-    warnings: Warnings,
-}
-
-/// How far the checkpoints of a job are.
-struct Written {
-    /// The number of the last one, whether or not it could be written.
-    last: u64,
-    /// The number of the last one that is complete, or 0.
-    complete: u64,
-    /// Whether the last one was taken at the end of all tasks: none follows.
-    ended: bool,
 }
 
 /// What a checkpoint is taken for.
@@ -141,17 +121,27 @@ impl Checkpointing {
             let place = Place::File(config.dir.clone());
             return Err(Error::new(ErrorKind::Plan, what).at(place));
         }
-        let opened = Self::open_again(config, (&folder, spill_dir), hosts, warnings)?;
+        let opened = Self::open_with(config, (&folder, spill_dir), hosts, warnings, PAUSES)?;
         lock(&USED).insert((dir, host));
         Ok(opened)
     }
 
-    /// As [`open`](Self::open), for tests of jobs, which run a job more than once in one process.
+    /// As [`open`](Self::open), for tests of jobs, which run a job more than once in one process, and wait for no storage.
     pub(super) fn open_again(
+        config: &CheckpointConfig,
+        folder: (&Arc<dyn Folder>, &Path),
+        hosts: &Hosts,
+        warnings: &Warnings,
+    ) -> Result<Self> {
+        Self::open_with(config, folder, hosts, warnings, [Duration::ZERO; 2])
+    }
+
+    fn open_with(
         config: &CheckpointConfig,
         (folder, spill_dir): (&Arc<dyn Folder>, &Path),
         hosts: &Hosts,
         warnings: &Warnings,
+        pauses: [Duration; 2],
     ) -> Result<Self> {
         let (dir, host) = (folder.path().to_owned(), hosts.me());
         let store = match host {
@@ -180,7 +170,7 @@ impl Checkpointing {
         let last = store.number_after(first);
         let written = Mutex::new(Written { last, complete: first, ended: false });
         let (named, warnings) = (config.dir.clone(), warnings.clone());
-        let writer = Arc::new(Writer { store, named, host, point, written, warnings });
+        let writer = Arc::new(Writer { store, named, host, point, written, warnings, pauses });
         let storage = Arc::clone(&writer) as _;
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
         let (interval, spill_dir) = (config.interval, spill_dir.to_owned());
@@ -400,7 +390,7 @@ impl Checkpointing {
         let written = match (taken, refused) {
             (Ok(Some(mut taken)), Ok(true)) => {
                 let commits = std::mem::take(&mut taken.commits);
-                let written = self.writer.write(taken, parts, false)?;
+                let written = self.writer.write(&taken, &parts, false)?;
                 if written {
                     job.launched().job.counts(epoch, purpose.awaits_commits());
                     commit(job, commits);
@@ -481,7 +471,7 @@ impl Checkpointing {
             let saved = taken.as_mut().ok().and_then(Option::as_mut);
             commits = saved.map(|taken| (epoch, std::mem::take(&mut taken.commits)));
             let part = taken
-                .and_then(|taken| taken.map(|taken| self.writer.write_part(taken)).transpose());
+                .and_then(|taken| taken.map(|taken| self.writer.write_part(&taken)).transpose());
             copies = part.iter().flatten().flat_map(Part::copies).cloned().collect();
             if job.is_over() {
                 // The first host may have removed the others before.
@@ -624,125 +614,6 @@ impl Failure {
         if self.said.take().is_some() {
             warnings.of_recovery("checkpoints are taken again");
         }
-    }
-}
-
-impl Writer {
-    /// Writes a checkpoint, unless the last one was written; returns whether it was.
-    fn write(&self, taken: Taken, parts: Vec<Part>, ended: bool) -> Result<bool> {
-        let Taken { snapshot, syncs, .. } = taken;
-        let mut written = lock(&self.written);
-        if written.ended {
-            self.store.remove_parts(parts);
-            return Ok(false);
-        }
-        if let Err(error) = syncs.into_iter().try_for_each(|sync| sync()) {
-            self.store.remove_parts(parts);
-            return Err(error);
-        }
-        // Also if it fails: a number is never used twice.
-        written.last += 1;
-        if let Err(error) = self.store.write(written.last, &snapshot, parts.clone()) {
-            // A network's file system may say so of a file that it has stored.
-            if self.store.lacks(written.last) {
-                self.store.remove_parts(parts);
-            }
-            return Err(error);
-        }
-        (written.complete, written.ended) = (written.last, ended);
-        Ok(true)
-    }
-
-    /// Whether one that could not be written since the one with this number may be there all the same.
-    fn may_be_there(&self, before: u64) -> bool {
-        let written = lock(&self.written);
-        before < written.last && self.store.refers_with(written.last)
-    }
-
-    /// The age of the newest checkpoint, where that is known; `None` if there is no checkpoint.
-    fn age(&self) -> Option<Option<Duration>> {
-        let number = lock(&self.written).complete;
-        if number == 0 { None } else { self.store.age(number) }
-    }
-
-    /// From what the next run of the job goes on.
-    fn onward(&self) -> String {
-        match self.age() {
-            Some(age) => self.goes_on(&age.map_or_else(String::new, old)),
-            None => "it begins anew when it is started again".to_owned(),
-        }
-    }
-
-    /// That the next run of the job goes on from the newest checkpoint, of this age.
-    fn goes_on(&self, age: &str) -> String {
-        let (number, dir) = (lock(&self.written).complete, self.named.display());
-        format!("it goes on from checkpoint {number} of {dir}{age} when it is started again")
-    }
-
-    /// The error of a job whose last checkpoint could not be stored.
-    fn not_stored(&self, cause: Error) -> Error {
-        // It is not to be started again: another run of the job has begun. A second look might not show it.
-        if cause.kind() == ErrorKind::Config {
-            return cause;
-        }
-        if let Some(superseded) = self.store.superseded() {
-            return superseded;
-        }
-        let what = format!(
-            "the job has worked through its input, and publishes nothing, as its last checkpoint could not be stored: {}",
-            self.onward()
-        );
-        let place = Place::File(self.named.clone());
-        Error::new(cause.kind(), what).at(place).caused_by(cause.to_string())
-    }
-
-    /// Warns that there is no last checkpoint, as what a task has cannot be saved.
-    fn not_taken(&self, why: &Error) {
-        self.warnings.of_checkpoint(&format!("{why}; the job ends without a last checkpoint"));
-    }
-
-    fn write_part(&self, Taken { snapshot, syncs, .. }: Taken) -> Result<Part> {
-        syncs.into_iter().try_for_each(|sync| sync())?;
-        self.store.write_part(self.host, &snapshot)
-    }
-}
-
-impl Storage for Writer {
-    /// Files get their names one after the other: if the process dies in between, another one must know that all of them
-    /// were complete. From the checkpoint before, it would commit once more what comes behind that, and one that was drained
-    /// would read on.
-    fn store_last(&self, taken: Result<Taken>, parts: Result<Vec<Part>>) -> Result<()> {
-        let taken = match taken {
-            Ok(taken) => taken,
-            Err(why) => {
-                self.not_taken(&why);
-                return Ok(());
-            }
-        };
-        let stored = parts.and_then(|parts| self.write(taken, parts, true));
-        stored.map(drop).map_err(|cause| self.not_stored(cause))
-    }
-
-    fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>> {
-        match taken {
-            Ok(taken) => self.write_part(taken).map(Some),
-            Err(why) => {
-                self.not_taken(&why);
-                Ok(None)
-            }
-        }
-    }
-
-    fn may_publish(&self) -> Result<()> {
-        self.store.may_publish()
-    }
-
-    fn restore_point(&self) -> Option<RestorePoint> {
-        self.point.clone()
-    }
-
-    fn restore(&self, point: &RestorePoint) -> Result<Option<Snapshot>> {
-        self.store.restore(point)
     }
 }
 

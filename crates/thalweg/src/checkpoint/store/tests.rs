@@ -574,6 +574,23 @@ fn what_is_left_is_removed_when_a_run_begins() {
 }
 
 #[test]
+fn a_part_is_there_as_long_as_a_checkpoint_has_it() {
+    of_each_kind(|folder| {
+        let (first, other) = (Store::open_first(folder).unwrap(), Store::join(folder));
+        other.restore(&first.restore_point(None).unwrap()).unwrap();
+        let part = other.write_part(HostId(1), &snapshot(9)).unwrap();
+        // As of attempts to write the last one that seem to fail.
+        for number in 1..4 {
+            first.write(number, &snapshot(number), vec![part.clone()]).unwrap();
+        }
+        assert_eq!(Store::numbers(&**folder).unwrap(), [2, 3]);
+        assert!(Store::read_file(&**folder, &Store::name_of(3)).is_ok(), "all of it is there");
+        first.clear().unwrap();
+        assert!(folder.look_at(&part.name).unwrap().is_none());
+    });
+}
+
+#[test]
 fn numbers_that_no_run_has_given_are_an_error() {
     let memory: Arc<dyn Folder> = Arc::new(Memory::default());
     memory.replace(&Store::name_of(u64::MAX), &[]);

@@ -10,14 +10,27 @@ struct Host {
     store: Store,
     /// Whether its storage is away.
     is_away: AtomicBool,
+    /// Whether it could try again.
+    may_wait: AtomicBool,
 }
 
 impl Storage for Host {
-    fn store_last(&self, _: Result<Taken>, _: Result<Vec<Part>>) -> Result<()> {
+    fn store_last(
+        &self,
+        _: Result<Taken>,
+        _: Result<Vec<Part>>,
+        may_wait: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        self.may_wait.store(may_wait(), Ordering::Relaxed);
         Ok(())
     }
 
-    fn store_last_part(&self, taken: Result<Taken>) -> Result<Option<Part>> {
+    fn store_last_part(
+        &self,
+        taken: Result<Taken>,
+        may_wait: &dyn Fn() -> bool,
+    ) -> Result<Option<Part>> {
+        self.may_wait.store(may_wait(), Ordering::Relaxed);
         if self.is_away.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Io, "the storage is away"));
         }
@@ -46,6 +59,7 @@ struct Task {
     host: Arc<Host>,
     all: Arc<Checkpoints>,
     state: StateHandle,
+    job: Arc<Signals>,
 }
 
 fn id() -> StateId {
@@ -58,12 +72,20 @@ impl Task {
         let folder = make(&dir.path().join("saved"), dir.path()).unwrap();
         let (first, store) = (Store::open_first(&folder).unwrap(), Store::join(&folder));
         store.restore(&first.restore_point(None).unwrap()).unwrap();
-        let host = Arc::new(Host { store, is_away: AtomicBool::new(false) });
+        let (is_away, may_wait) = (AtomicBool::new(false), AtomicBool::new(false));
+        let host = Arc::new(Host { store, is_away, may_wait });
         let all = Checkpoints::of_folder(Some(&folder), None, Some(Arc::clone(&host) as _));
-        let op = Op::new(0, "sorted".into(), Depth::default(), Arc::new(Signals::default()));
+        let job = Arc::new(Signals::default());
+        let op = Op::new(0, "sorted".into(), Depth::default(), Arc::clone(&job));
         let shape = Shape { entries: u64::schema(), operator: String::new(), by_key: false };
         let state = all.handle((op, id(), shape), (1, 2), Redistribution::Dealt);
-        Self { dir, folder, host, all, state }
+        Self { dir, folder, host, all, state, job }
+    }
+
+    /// All tasks of its host have ended.
+    fn end(&self) -> Result<Part> {
+        let report = self.all.ended_here(&self.job)?;
+        Part::read(&report.expect("it can be saved"))
     }
 
     /// Saves a file with one record at this event.
@@ -95,7 +117,7 @@ fn files_of_a_task_whose_end_was_not_stored_are_copied_for_later_checkpoints() {
     let task = Task::new();
     task.save(Event::End);
     task.host.is_away.store(true, Ordering::Relaxed);
-    assert!(task.all.ended_here(false).is_err());
+    assert!(task.end().is_err());
     assert_eq!(task.copies(), [""; 0]);
     let copied = task.copied(1, &[]);
     assert_eq!((copied.len(), &task.copies()), (1, &copied));
@@ -109,7 +131,7 @@ fn files_of_a_task_whose_end_was_not_stored_are_copied_for_later_checkpoints() {
 fn copies_to_which_the_stored_end_of_a_task_refers_stay() {
     let task = Task::new();
     task.save(Event::End);
-    let part = Part::read(&task.all.ended_here(false).unwrap().unwrap()).unwrap();
+    let part = task.end().unwrap();
     assert_eq!((part.copies().len(), &*task.copies()), (1, part.copies()));
     assert_eq!(task.copied(1, &[id()]), part.copies());
     task.all.remove_unsaved(|_| false);
@@ -122,8 +144,23 @@ fn files_of_a_barrier_before_the_end_are_copied_when_that_is_stored() {
     task.save(Event::Barrier(Epoch(1)));
     // All of it was emitted by then.
     task.state.save(Event::End, |_| ());
-    let part = Part::read(&task.all.ended_here(false).unwrap().unwrap()).unwrap();
+    let part = task.end().unwrap();
     assert_eq!(part.copies(), [""; 0]);
     let copied = task.copied(1, &[]);
     assert_eq!((copied.len(), task.copies()), (1, copied.clone()));
+}
+
+#[test]
+fn the_end_of_a_job_that_is_over_is_not_stored_again() {
+    let task = Task::new();
+    let stores = |store: &dyn Fn()| {
+        store();
+        task.host.may_wait.load(Ordering::Relaxed)
+    };
+    let here = || drop(task.all.ended_here(&task.job).unwrap());
+    let everywhere = || task.all.before_publishing(Ok(Vec::new()), &task.job).unwrap();
+    task.save(Event::End);
+    assert!(stores(&here) && stores(&everywhere));
+    task.job.stop();
+    assert!(!stores(&here) && !stores(&everywhere));
 }

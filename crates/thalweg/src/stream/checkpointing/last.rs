@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::on_cluster;
-use crate::checkpoint::{Faulty, INJECTED};
+use crate::checkpoint::{Faulty, INJECTED, Snapshot, Storage, Taken};
 use crate::config::Config;
 use crate::connector::{Prepared, Sink, SinkContext, SinkWriter};
 use crate::runtime::Cluster;
@@ -70,11 +70,13 @@ impl SinkWriter for Batch {
     }
 }
 
-/// How a run ends whose last checkpoint is not stored.
+/// How a run ends whose last checkpoint is not stored at once.
 #[derive(Clone, Copy, Debug)]
 struct Unstored {
     /// The host whose storage fails.
     host: usize,
+    /// How many attempts fail.
+    failures: u64,
     /// How many checkpoints are taken before.
     checkpoints: usize,
     is_drained: bool,
@@ -130,8 +132,8 @@ impl Outputs {
                     if unstored.is_drained {
                         job.drain();
                     }
-                    // The next request is made when all tasks have ended.
-                    folders[unstored.host].may_fail(1);
+                    // The next request is made when all tasks have ended, and is the first of each attempt.
+                    folders[unstored.host].may_fail(unstored.failures);
                 }
                 Some(_) => assert!(!job.take_checkpoint(&checkpoints).unwrap()),
                 None => {}
@@ -149,7 +151,7 @@ impl Outputs {
 fn nothing_is_published_without_the_last_checkpoint_and_the_next_run_repeats_nothing() {
     for (hosts, host) in [(1, 0), (2, 0), (2, 1)] {
         for (checkpoints, is_drained) in [(1, true), (1, false), (0, true), (0, false)] {
-            let unstored = Unstored { host, checkpoints, is_drained };
+            let unstored = Unstored { host, failures: 3, checkpoints, is_drained };
             let dir = tempfile::tempdir().unwrap();
             let outputs = Outputs { dir, table: Table::default(), hosts };
             for ended in outputs.run(Some(unstored)) {
@@ -179,6 +181,21 @@ fn nothing_is_published_without_the_last_checkpoint_and_the_next_run_repeats_not
 }
 
 #[test]
+fn a_last_checkpoint_that_is_stored_in_the_end_is_as_good_as_one_at_once() {
+    for (hosts, host) in [(1, 0), (2, 0), (2, 1)] {
+        for failures in [1, 2] {
+            let unstored = Unstored { host, failures, checkpoints: 1, is_drained: false };
+            let dir = tempfile::tempdir().unwrap();
+            let outputs = Outputs { dir, table: Table::default(), hosts };
+            outputs.run(Some(unstored)).into_iter().for_each(|ended| ended.unwrap());
+            let all: Vec<_> = (0..RECORDS).collect();
+            assert!(outputs.table.rows() == all, "{hosts} hosts, {unstored:?}");
+            assert!(outputs.lines() == all, "{hosts} hosts, {unstored:?}");
+        }
+    }
+}
+
+#[test]
 fn a_job_that_cannot_be_saved_at_its_end_ends_well() {
     let dir = tempfile::tempdir().unwrap();
     let env = Environment::new();
@@ -187,9 +204,9 @@ fn a_job_that_cannot_be_saved_at_its_end_ends_well() {
     // Whatever has become of what other hosts have saved.
     let full = Error::new(ErrorKind::Io, "the disk is full");
     let writer = &checkpoints.writer;
-    writer.store_last(refused(), Ok(Vec::new())).unwrap();
-    writer.store_last(refused(), Err(full)).unwrap();
-    assert!(writer.store_last_part(refused()).unwrap().is_none());
+    writer.store_last(refused(), Ok(Vec::new()), &|| true).unwrap();
+    writer.store_last(refused(), Err(full), &|| true).unwrap();
+    assert!(writer.store_last_part(refused(), &|| true).unwrap().is_none());
 }
 
 #[test]
@@ -203,7 +220,7 @@ fn a_job_at_its_end_says_that_another_run_has_begun_also_where_that_shows_once_a
     let writer = &checkpoints.writer;
     let superseded = writer.store.superseded().expect("another run has begun");
     let taken = Taken { snapshot: Snapshot::default(), syncs: Vec::new(), commits: Vec::new() };
-    let error = writer.store_last(Ok(taken), Ok(Vec::new())).unwrap_err();
+    let error = writer.store_last(Ok(taken), Ok(Vec::new()), &|| true).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert_eq!(error.to_string(), superseded.to_string());
     // From now on the storage is away.
