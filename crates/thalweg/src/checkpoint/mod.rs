@@ -97,6 +97,8 @@ pub(crate) struct Checkpoints {
     /// Whether a part is written of what this host has saved at its end, or being written: it counts yet, with copies to which no
     /// state here refers any more.
     has_ended: AtomicBool,
+    /// Whether that part could not be written when it was to be.
+    lacks_end: AtomicBool,
     /// Of tasks that are made to be compared with a snapshot, and never run.
     trial: Option<Mutex<Trial>>,
 }
@@ -196,9 +198,9 @@ impl Checkpoints {
         let restored = Mutex::new(restored.map(Arc::new));
         let files = files.map(|folder| Arc::new(SavedFiles::new(folder)));
         let (slots, clock) = (Mutex::default(), OnceLock::new());
-        let migrated = Mutex::default();
-        let has_ended = AtomicBool::new(false);
-        Self { restored, migrated, slots, clock, dir: None, files, storage, has_ended, trial: None }
+        let (migrated, dir, trial) = (Mutex::default(), None, None);
+        let (has_ended, lacks_end) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { restored, migrated, slots, clock, dir, files, storage, has_ended, lacks_end, trial }
     }
 
     /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.

@@ -626,17 +626,27 @@ impl Store {
         Ok(())
     }
 
+    /// How the names of the parts begin that this host writes in this run, once the run is known.
+    fn own_parts(&self, host: HostId) -> Option<String> {
+        self.run.get().map(|run| format!("{PART}{run}-{}-", host.0))
+    }
+
+    /// Whether a file is a part that this host has written in this run.
+    pub(crate) fn has_written(&self, host: HostId, name: &str) -> bool {
+        self.own_parts(host).is_some_and(|begins| name.starts_with(&begins))
+    }
+
     /// Writes a part of a checkpoint.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
     pub(crate) fn write_part(&self, host: HostId, snapshot: &Snapshot) -> Result<Part> {
-        let Some(run) = self.run.get() else {
+        let Some(begins) = self.own_parts(host) else {
             return Err(Error::new(ErrorKind::Internal, "the first host's run is not known"));
         };
         let number = self.written.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PART}{run}-{}-{number}{SUFFIX}", host.0);
+        let name = format!("{begins}{number}{SUFFIX}");
         let digest = self.write_file(&name, snapshot, &[])?;
         let spilled: BTreeSet<_> = snapshot.all_files().map(|file| file.name.clone()).collect();
         Ok(Part { name, digest, spilled: spilled.into_iter().collect() })

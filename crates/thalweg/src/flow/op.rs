@@ -105,6 +105,10 @@ pub(crate) trait AtEnd: Send + Sync {
     /// If it could be saved and was not stored.
     fn ended_here(&self, job: &Signals) -> Result<Option<Vec<u8>>>;
 
+    /// On another host than the first, whose tasks have all ended before: stores once more what they have saved at their end, as it
+    /// is now. Returns what the first host gets to know in the place of what it has; `None` if it keeps that.
+    fn ended_before(&self, job: &Signals) -> Option<Vec<u8>>;
+
     /// On the first host, the tasks of all hosts have ended, and no file has got its name. `reports` are those of the other
     /// hosts, or why one of them has none. What fails may be tried again for a while, until the job is over.
     ///
@@ -370,6 +374,15 @@ impl Signals {
         catch(|| call.ended_here(self)).and_then(|report| report)
     }
 
+    /// As [`AtEnd::ended_before`].
+    pub(crate) fn report_end_again(&self) -> Option<Vec<u8>> {
+        let call = self.at_end.get()?;
+        catch(|| call.ended_before(self)).unwrap_or_else(|panic| {
+            self.fail(panic);
+            None
+        })
+    }
+
     /// As [`AtEnd::before_publishing`].
     pub(crate) fn save_end(&self, reports: Result<Vec<Vec<u8>>>) -> Result<()> {
         let Some(call) = self.at_end.get() else { return Ok(()) };
@@ -547,6 +560,10 @@ mod tests {
     impl AtEnd for Saves {
         fn ended_here(&self, _: &Signals) -> Result<Option<Vec<u8>>> {
             (self.0)().map(|()| None)
+        }
+
+        fn ended_before(&self, _: &Signals) -> Option<Vec<u8>> {
+            None
         }
 
         fn before_publishing(&self, _: Result<Vec<Vec<u8>>>, _: &Signals) -> Result<()> {

@@ -17,8 +17,12 @@
 //!
 //! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
 //! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained. When the checkpoint counts,
-//! each host commits what its tasks have prepared. Where a job is suspended with it, or a savepoint is a copy of it, each host says when it has:
-//! before that, the first host does not end the job, or answer the request for the savepoint.
+//! each host commits what its tasks have prepared. Where a job is suspended with it, or a savepoint is a copy of it, each host says when
+//! it has: before that, the first host does not end the job, or answer the request for the savepoint.
+//!
+//! A host whose tasks have ended may store what they have saved at their end once more while others go on, and reports again that it is
+//! prepared. What it has reported last counts. The first host lets it know what that has replaced, and only then is it removed: while
+//! the job's end is decided, with what was reported until then, nothing is replaced any more.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
 //! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
@@ -44,6 +48,9 @@ pub(crate) struct JobHosts {
     /// The other hosts, in order.
     others: Vec<Link>,
     state: Mutex<State>,
+    /// On another host: what it has reported when its tasks had ended. Locked while it stores what these have saved and reports it, so
+    /// that what is stored later is reported later.
+    reported: Mutex<Option<Prepared>>,
 }
 
 /// What a host answers that was asked to save: what the first host has to know of it; `None` if it is drained, and at its end if
@@ -94,6 +101,8 @@ pub(crate) enum SaveOrder {
     Counts { epoch: Epoch, is_awaited: bool },
     /// The last checkpoint that was to be taken does not count.
     Fails(Failed),
+    /// What the host has reported of its end is replaced by what it has reported since: that was it.
+    Replaced(Vec<u8>),
 }
 
 /// What the other hosts get to know of a checkpoint that could not be taken.
@@ -153,7 +162,7 @@ struct BarrierRequest {
 }
 
 /// What a host has prepared when all of its tasks have ended; or all hosts together.
-#[derive(Data)]
+#[derive(Clone, Data)]
 struct Prepared {
     /// Whether there are files to publish.
     files: bool,
@@ -180,6 +189,7 @@ impl JobHosts {
             me: links.hosts().me(),
             others,
             state: Mutex::new(state),
+            reported: Mutex::default(),
         })
     }
 
@@ -266,9 +276,24 @@ impl JobHosts {
 
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>, signals: &Signals) {
-        let saved = if self.me == HostId::FIRST { Ok(None) } else { signals.report_end() };
         let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new() };
+        if self.me == HostId::FIRST {
+            return self.take(self.me, JobMessage::Prepared(prepared, Ok(None)));
+        }
+        let mut reported = lock(&self.reported);
+        let saved = signals.report_end();
+        *reported = Some(prepared.clone());
         self.take(self.me, JobMessage::Prepared(prepared, saved));
+    }
+
+    /// On another host: reports its end once more, as it is stored now. If it has not ended, it is stored later in any case.
+    pub(super) fn prepared_again(&self, signals: &Signals) {
+        let reported = lock(&self.reported);
+        if let Some(prepared) = &*reported
+            && let Some(saved) = signals.report_end_again()
+        {
+            self.take(self.me, JobMessage::Prepared(prepared.clone(), Ok(Some(saved))));
+        }
     }
 
     /// On the first host: asks the others to save what their tasks have saved at a barrier.
@@ -412,10 +437,15 @@ impl JobHosts {
             JobMessage::Failed(error) => self.decide(Err(error.on_host(from.0))),
             JobMessage::Prepared(prepared, saved) => {
                 let mut state = lock(&self.state);
-                state.prepared.insert(from, (prepared, saved));
+                let replaced = state.prepared.insert(from, (prepared, saved));
                 if state.prepared.len() <= self.others.len() {
+                    drop(state);
+                    if let Some((_, Ok(Some(saved)))) = replaced {
+                        self.send(from, &JobMessage::Order(SaveOrder::Replaced(saved)));
+                    }
                     return;
                 }
+                // What a host reports from now on comes too late, and replaces nothing of this.
                 let all = std::mem::take(&mut state.prepared);
                 let is_decided = state.decided;
                 drop(state);
@@ -660,6 +690,10 @@ impl JobMessage {
                 (19u8, epoch.0, *is_awaited).encode(out);
             }
             Self::Order(SaveOrder::Fails(failed)) => (21u8, *failed).encode(out),
+            Self::Order(SaveOrder::Replaced(saved)) => {
+                24u8.encode(out);
+                saved.encode(out);
+            }
             Self::Saved(Epoch(epoch), Ok(saved)) => {
                 (16u8, *epoch).encode(out);
                 saved.encode(out);
@@ -719,6 +753,7 @@ impl JobMessage {
             21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
             22 => Self::Prepared(Prepared::decode(input)?, Err(Error::decode(input)?)),
             23 => Self::Committed(Epoch(u64::decode(input)?)),
+            24 => Self::Order(SaveOrder::Replaced(Data::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

@@ -477,6 +477,15 @@ impl Job {
         }
     }
 
+    /// On another host than the first: stores what its tasks have saved at their end once more, as it is now, if all have ended.
+    pub(crate) fn store_end_again(&self) {
+        if let Some(hosts) = &self.hosts
+            && !self.signals.stopped()
+        {
+            hosts.prepared_again(&self.signals);
+        }
+    }
+
     /// On another host than the first: it has committed what a checkpoint has, which is awaited.
     pub(crate) fn has_committed(&self, epoch: Epoch) {
         if let Some(hosts) = &self.hosts {

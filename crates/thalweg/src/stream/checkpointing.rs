@@ -225,9 +225,10 @@ impl Checkpointing {
                     store.dir().display()
                 ));
             }
-            // What was copied for a checkpoint that came too late.
+            // What was written for a checkpoint that came too late.
             if self.writer.host != HostId::FIRST && job.has_succeeded() {
-                store.remove_unneeded(|name| self.checkpoints.has_copied(name));
+                let is_own = |name: &str| store.has_written(self.writer.host, name);
+                store.remove_unneeded(|name| is_own(name) || self.checkpoints.has_copied(name));
             }
             // Not when the last task is dropped, which may be later than the program knows of the end.
             store.release();
@@ -445,7 +446,7 @@ impl Checkpointing {
     /// On another host than the first: writes the parts that it asks for, until the job is over.
     fn save_parts(&self, job: &RunningJob) {
         // Of the checkpoint that may still come to count: those before it do not, and what they would have committed is in its own.
-        let mut commits = None;
+        let mut commits: Option<(Epoch, Vec<Aside>)> = None;
         // The copies to which the last part refers.
         let mut copies = BTreeSet::new();
         while let Some(order) = job.wait_to_save() {
@@ -455,10 +456,19 @@ impl Checkpointing {
                     job.launched().job.may_wait_for_checkpoints(true);
                     let due = commits.take_if(|(of, _)| *of == epoch);
                     let due = due.map(|(_, commits)| commits).unwrap_or_default();
+                    let has_commits = !due.is_empty();
                     if commit(job, due) && is_awaited && !job.is_over() {
                         job.launched().job.has_committed(epoch);
                     }
                     self.checkpoints.remove_unsaved(|name| copies.contains(name));
+                    // The last checkpoint is to have nothing of what is committed now.
+                    if has_commits || self.checkpoints.lacks_end() {
+                        job.launched().job.store_end_again();
+                    }
+                    continue;
+                }
+                SaveOrder::Replaced(part) => {
+                    self.writer.store.remove_parts(Part::read(&part).into_iter().collect());
                     continue;
                 }
                 SaveOrder::Fails(Failed { may_be_there, by_plan }) => {
@@ -624,6 +634,8 @@ impl Checkpointer {
     }
 }
 
+#[cfg(all(test, not(miri)))]
+mod ended;
 #[cfg(all(test, not(miri)))]
 mod hosts;
 #[cfg(all(test, not(miri)))]

@@ -136,6 +136,10 @@ fn copies_to_which_the_stored_end_of_a_task_refers_stay() {
     assert_eq!(task.copied(1, &[id()]), part.copies());
     task.all.remove_unsaved(|_| false);
     assert_eq!(task.copies(), part.copies());
+    // Also where the end is not stored once more.
+    task.host.is_away.store(true, Ordering::Relaxed);
+    assert!(task.all.ended_before(&task.job).is_none());
+    assert_eq!(task.copied(2, &[id()]), part.copies());
 }
 
 #[test]
@@ -163,4 +167,31 @@ fn the_end_of_a_job_that_is_over_is_not_stored_again() {
     assert!(stores(&here) && stores(&everywhere));
     task.job.stop();
     assert!(!stores(&here) && !stores(&everywhere));
+}
+
+#[test]
+fn the_end_of_a_task_is_stored_again_without_what_is_done_since() {
+    let task = Task::new();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let done = Arc::clone(&is_done);
+    task.state.save(Event::End, |out| {
+        out.add(&7_u64);
+        out.until(move || done.load(Ordering::Relaxed));
+    });
+    // In the newest part.
+    let entries = || {
+        let names = task.folder.names().unwrap().into_iter();
+        let newest = names.filter(|name| name.starts_with("part-")).max().unwrap();
+        let snapshot = Store::read_file(&*task.folder, &newest).unwrap();
+        let mut entries = snapshot.entries(&id());
+        std::iter::from_fn(|| entries.next().unwrap()).count()
+    };
+    task.end().unwrap();
+    assert_eq!(entries(), 1);
+    is_done.store(true, Ordering::Relaxed);
+    task.host.is_away.store(true, Ordering::Relaxed);
+    assert!(task.all.ended_before(&task.job).is_none() && task.all.lacks_end());
+    task.host.is_away.store(false, Ordering::Relaxed);
+    assert!(task.all.ended_before(&task.job).is_some() && !task.all.lacks_end());
+    assert_eq!(entries(), 0);
 }

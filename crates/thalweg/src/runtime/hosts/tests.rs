@@ -3,7 +3,7 @@
 use super::*;
 use crate::check::on_cluster;
 use crate::config::{BatchMode, Config};
-use crate::flow::Publish;
+use crate::flow::{AtEnd, Publish};
 use crate::memory::MemoryPool;
 use crate::net::{Channel, Hosts, Network, Receiver};
 use crate::runtime::Cluster;
@@ -258,6 +258,130 @@ impl Network for Losing {
     fn count_in(&self, _: &MemoryPool) {}
 
     fn close(&self, _: u64) {}
+}
+
+/// The network of one of two hosts, which keeps what that is to send.
+#[derive(Default)]
+struct Kept {
+    receiver: Mutex<Option<Receiver>>,
+    sent: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Network for Kept {
+    fn send(&self, _: HostId, _: Channel, frame: Vec<u8>) {
+        lock(&self.sent).push(frame);
+    }
+
+    fn open(&self, _: Channel, receiver: Receiver) {
+        *lock(&self.receiver) = Some(receiver);
+    }
+
+    fn count_in(&self, _: &MemoryPool) {}
+
+    fn close(&self, _: u64) {}
+}
+
+impl Kept {
+    /// The messages that were sent since the last call.
+    fn sent(&self) -> Vec<JobMessage> {
+        let frames = std::mem::take(&mut *lock(&self.sent));
+        frames.iter().map(|frame| decode_whole(frame, JobMessage::decode).unwrap()).collect()
+    }
+}
+
+/// Saves the end of a job, and notes what the other hosts have saved.
+#[derive(Default)]
+struct Saves {
+    reports: Mutex<Vec<Vec<Vec<u8>>>>,
+    /// How often a host has stored its end.
+    stored: Mutex<u8>,
+    is_away: AtomicBool,
+}
+
+impl AtEnd for Saves {
+    fn ended_here(&self, _: &Signals) -> Result<Option<Vec<u8>>> {
+        let mut stored = lock(&self.stored);
+        *stored += 1;
+        Ok(Some(vec![*stored]))
+    }
+
+    fn ended_before(&self, job: &Signals) -> Option<Vec<u8>> {
+        match self.is_away.load(Ordering::Relaxed) {
+            true => None,
+            false => self.ended_here(job).unwrap(),
+        }
+    }
+
+    fn before_publishing(&self, reports: Result<Vec<Vec<u8>>>, _: &Signals) -> Result<()> {
+        lock(&self.reports).push(reports?);
+        Ok(())
+    }
+
+    fn may_publish(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A job with one task, on one of two hosts.
+fn on_host(me: HostId) -> (Arc<Job>, Arc<Kept>, Arc<Saves>) {
+    let (network, saves) = (Arc::new(Kept::default()), Arc::new(Saves::default()));
+    let hosts = Hosts::several(me, vec![1; 2], Arc::clone(&network) as _);
+    let signals = Arc::new(Signals::default());
+    signals.at_end(Arc::clone(&saves) as _);
+    let links = Links::new(Arc::new(hosts), 0, Arc::clone(&signals));
+    (Job::new(signals, 1, links), network, saves)
+}
+
+#[test]
+fn what_a_host_has_saved_at_its_end_is_given_back_when_it_is_replaced_and_not_when_it_counts() {
+    let (job, network, saves) = on_host(HostId::FIRST);
+    let receiver = lock(&network.receiver).clone().expect("the job is there");
+    // What is given back when the other host reports this.
+    let replaced_by = |saved: Answer| {
+        let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new() };
+        receiver.take(HostId(1), &JobMessage::Prepared(prepared, saved).encoded());
+        let replaced = network.sent().into_iter().filter_map(|message| match message {
+            JobMessage::Order(SaveOrder::Replaced(saved)) => Some(saved),
+            _ => None,
+        });
+        replaced.collect::<Vec<_>>()
+    };
+    let (saved, none) = (|number: u8| Ok(Some(vec![number])), Vec::<Vec<u8>>::new());
+    assert_eq!(replaced_by(Err(Error::new(ErrorKind::Io, "the disk is full"))), none);
+    assert_eq!(replaced_by(saved(1)), none);
+    assert_eq!(replaced_by(saved(2)), [[1]]);
+    job.one_ended(0, TaskCounts::default());
+    assert_eq!(*lock(&saves.reports), [[[2]]]);
+    // The last checkpoint has the second one.
+    assert_eq!(replaced_by(saved(3)), none);
+    assert_eq!(replaced_by(saved(4)), [[3]]);
+    assert_eq!(*lock(&saves.reports), [[[2]]]);
+}
+
+#[test]
+fn a_host_reports_its_end_again_once_it_has_ended_and_has_stored_it_again() {
+    let (job, network, saves) = on_host(HostId(1));
+    let reported = || {
+        let reported = network.sent().into_iter().filter_map(|message| match message {
+            JobMessage::Prepared(_, saved) => saved.unwrap(),
+            _ => None,
+        });
+        reported.collect::<Vec<_>>()
+    };
+    let none = Vec::<Vec<u8>>::new();
+    job.store_end_again();
+    assert_eq!(reported(), none);
+    job.one_ended(0, TaskCounts::default());
+    assert_eq!(reported(), [[1]]);
+    job.store_end_again();
+    assert_eq!(reported(), [[2]]);
+    saves.is_away.store(true, Ordering::Relaxed);
+    job.store_end_again();
+    assert_eq!(reported(), none, "what was stored before counts yet");
+    saves.is_away.store(false, Ordering::Relaxed);
+    job.stop();
+    job.store_end_again();
+    assert_eq!(reported(), none, "the job is over");
 }
 
 #[test]

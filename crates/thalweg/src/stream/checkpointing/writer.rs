@@ -116,6 +116,14 @@ impl Writer {
         self.warnings.of_checkpoint(&format!("{why}; the job ends without a last checkpoint"));
     }
 
+    /// Warns that this host's part of the last checkpoint is not stored.
+    fn lacks_end(&self, error: &Error) {
+        self.warnings.of_checkpoint(&format!(
+            "{error}; all tasks of this host have ended, and its part of the last checkpoint is written again when the next checkpoint \
+             counts: until then, the job cannot end well"
+        ));
+    }
+
     /// Writes what tasks of this host have saved, on another host than the first.
     pub(super) fn write_part(&self, taken: &Taken) -> Result<Part> {
         taken.syncs.iter().try_for_each(|sync| sync())?;
@@ -157,7 +165,10 @@ impl Storage for Writer {
         may_wait: &dyn Fn() -> bool,
     ) -> Result<Option<Part>> {
         match taken {
-            Ok(taken) => self.insist(may_wait, || self.write_part(&taken)).map(Some),
+            Ok(taken) => {
+                let stored = self.insist(may_wait, || self.write_part(&taken));
+                stored.inspect_err(|error| self.lacks_end(error)).map(Some)
+            }
             Err(why) => {
                 self.not_taken(&why);
                 Ok(None)
