@@ -106,7 +106,8 @@ pub(crate) struct Checkpoints {
 /// Stores what the tasks of a job have saved when all of them have ended, and knows what the job begins with.
 pub(crate) trait Storage: Send + Sync {
     /// Stores the last snapshot, with the parts of the other hosts, or gets to know why one of them has none. Where none could be
-    /// taken the job ends without: no other run of it could take one either. What fails is tried again, as long as it `may_wait`.
+    /// taken the job ends without: its results are complete, and what keeps the snapshot from being taken is in the job, so that waiting
+    /// is no help. What fails in the storage is tried again, as long as it `may_wait`.
     ///
     /// # Errors
     ///
@@ -118,8 +119,8 @@ pub(crate) trait Storage: Send + Sync {
         may_wait: &dyn Fn() -> bool,
     ) -> Result<()>;
 
-    /// On another host than the first: stores its part of the last snapshot; `None` if none could be taken. What fails is tried
-    /// again, as long as it `may_wait`.
+    /// On another host than the first: stores its part of the last snapshot; `None` if none could be taken. What fails in the
+    /// storage is tried again, as long as it `may_wait`.
     ///
     /// # Errors
     ///
