@@ -549,9 +549,7 @@ impl<'a> Meeting<'a> {
             return self.left(before, again.host, "it has connected again");
         }
         // The other side has made the new one because this one is of no use to it, and sends nothing on it.
-        self.connections.remove(&before);
-        self.joined.remove(&again.host);
-        self.known.remove(&again.host);
+        self.forget(before, again.host);
         Ok(())
     }
 
@@ -664,9 +662,7 @@ impl<'a> Meeting<'a> {
 
     /// The connection to a host is broken. Before all have come, it may come again.
     fn left(&mut self, token: usize, host: u32, why: &str) -> Result<()> {
-        self.connections.remove(&token);
-        self.joined.remove(&host);
-        let address = self.known.remove(&host).map(|known| known.address).unwrap_or_default();
+        let address = self.forget(token, host);
         if self.roster.is_some() {
             let what =
                 format!("host {host} ({address}) is lost, before all hosts were connected: {why}");
@@ -680,6 +676,13 @@ impl<'a> Meeting<'a> {
             self.refused = Some(format!("host {host} had come from {address}, and left: {why}"));
         }
         Ok(())
+    }
+
+    /// Forgets a host and its connection; returns its address.
+    fn forget(&mut self, token: usize, host: u32) -> String {
+        self.connections.remove(&token);
+        self.joined.remove(&host);
+        self.known.remove(&host).map(|known| known.address).unwrap_or_default()
     }
 
     /// Drops a connection that is not authentic.

@@ -17,7 +17,7 @@ use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
 use crate::error::Result;
 use crate::net::Network;
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, lock, spawn};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, join_other, lock, spawn};
 use std::cell::Cell as ThreadCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
@@ -162,13 +162,8 @@ impl Drop for WorkStealing {
     fn drop(&mut self) {
         self.pool.shutdown.store(true, Ordering::Release);
         self.pool.parking.wake_all();
-        let me = std::thread::current().id();
-        for thread in lock(&self.threads).drain(..) {
-            // The last handle may be dropped by a task, on a thread of this pool, which cannot join itself.
-            if thread.thread().id() != me {
-                let _ = thread.join();
-            }
-        }
+        // The last handle may be dropped by a task, on a thread of this pool.
+        lock(&self.threads).drain(..).for_each(join_other);
     }
 }
 
