@@ -110,14 +110,14 @@ fn a_slow_fetch_is_told_from_a_source_without_new_records() {
     for in_time in [false, true] {
         let of = stats(&[("orders/0", Some(true))], in_time);
         let fetch = waits(&of);
-        // A pause of the reader is the least that its task waits.
-        assert!(fetch.fetching.max >= PAUSE * RECORDS as u32, "{fetch:?}");
+        // The pauses of ten records: of each, what is left once the task has got the processor.
+        assert!(fetch.fetching.max > PAUSE, "{fetch:?}");
         assert_eq!(fetch.nothing_new.max, Duration::ZERO);
         assert_eq!((&*fetch.splits[0].split, fetch.splits[0].most_behind), ("orders/0", 10));
         assert_eq!((fetch.splits.len(), fetch.backlog), (1, 0));
         let of = stats(&[("orders/0", Some(false))], in_time);
         let none = waits(&of);
-        assert!(none.nothing_new.max >= PAUSE * RECORDS as u32, "{none:?}");
+        assert!(none.nothing_new.max > PAUSE, "{none:?}");
         assert_eq!((none.fetching.max, none.splits.len()), (Duration::ZERO, 0));
     }
 }

@@ -192,7 +192,8 @@ pub trait SplitReader: Send + 'static {
     /// assert_eq!(sum.take()?, Some(45));
     /// let waits = stats.operators[0].waits.as_ref().unwrap();
     /// assert_eq!((&*waits.splits[0].split, waits.splits[0].most_behind), ("numbers/0", 10));
-    /// assert!(waits.fetching.max >= Duration::from_millis(50) && waits.backlog == 0);
+    /// // Ten pauses, less what the task waited for the processor within them.
+    /// assert!(waits.fetching.max > Duration::from_millis(5) && waits.backlog == 0);
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     fn backlog(&self) -> Option<u64> {
