@@ -29,6 +29,10 @@ pub struct Position {
     /// Of the topic, if brokers have said it.
     #[data(default)]
     pub(crate) topic: Option<TopicId>,
+    /// Of the leader that has appended what is before `next`, if that was read and brokers have said it: by it they know whether they
+    /// still have that.
+    #[data(default)]
+    pub(crate) epoch: Option<i32>,
 }
 
 /// A list of one partition.

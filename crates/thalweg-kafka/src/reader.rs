@@ -106,9 +106,11 @@ impl Reader {
         let end = client.connections().ends.of(&partition.topic, partition.number);
         let wakes = waker.clone();
         let room = (room, fetcher.budget());
-        let queue = Arc::new(Queue::new(position.next, room, end, move || wakes.wake()));
+        let Position { next, epoch, .. } = position;
+        let queue = Arc::new(Queue::new((next, epoch), room, end, move || wakes.wake()));
         fetcher.add(partition, position.topic, Arc::clone(&queue));
-        let records = Records::Direct { fetcher, queue, batches: Box::default() };
+        let batches = Box::new(Batches::begin_at(next, epoch));
+        let records = Records::Direct { fetcher, queue, batches };
         Self::new(records, client, partition, position, waker, memory)
     }
 
@@ -121,7 +123,7 @@ impl Reader {
         memory: Reservation,
     ) -> Self {
         let of_faults = client.waked(waker);
-        let Position { next, until, topic } = position;
+        let Position { next, until, topic, epoch: _ } = position;
         Self {
             partition: partition.clone(),
             next,
@@ -272,17 +274,36 @@ impl Reader {
                 );
                 return Err(gone(&self.partition, self.next, &what));
             }
-            Trouble::Diverged(end) => {
-                let what = format!(
-                    "the brokers have lost records: those from offset {end} to {} that were read are not in the partition any more, as a broker leads \
-                     it that did not have them (`unclean.leader.election.enable`); begin anew, or go on from a checkpoint before offset {end}",
-                    self.next
-                );
-                return Err(hopeless(&self.partition, self.next, &what));
-            }
+            Trouble::Diverged { end, epoch, read } => return Err(self.truncated(end, epoch, read)),
             Trouble::Wrong(wrong) => return Err(self.wrong(wrong)),
         }
         Ok(())
+    }
+
+    /// The error of a log that has no longer what was read, but for what is before an offset, if that is known.
+    #[cold]
+    fn truncated(&self, end: Option<i64>, epoch: i32, read: i32) -> Error {
+        let next = self.next;
+        let (lost, has, before) = match end {
+            Some(end) => (
+                format!(
+                    "those from offset {end} to {next} that were read, until leader epoch {read}, are"
+                ),
+                format!("has leader epoch {epoch} until offset {end}"),
+                format!("before offset {end}"),
+            ),
+            None => (
+                format!("the one before offset {next} that was read, of leader epoch {read}, is"),
+                format!("has one of leader epoch {epoch} there"),
+                "of before they were lost".to_owned(),
+            ),
+        };
+        let what = format!(
+            "the brokers have lost records: {lost} not in the partition any more, as a broker leads it that did not have all of it \
+             (`unclean.leader.election.enable`), whose log {has}; begin anew (`thalweg checkpoint rm --all DIR`), or go on from a checkpoint \
+             {before} (`thalweg checkpoint rm DIR --number N` removes a later one)"
+        );
+        hopeless(&self.partition, next, &what)
     }
 
     /// The error of records that make no sense.
@@ -490,7 +511,8 @@ fn lost(at: &Partition, next: i64, ends: Option<(i64, i64)>) -> Error {
         // Another run may find it, or more.
         _ => {
             let what = format!(
-                "the record at offset {next} was not there: it was older than the topic keeps records, or the topic was made anew"
+                "the record at offset {next} was not there: it was older than the topic keeps records, the topic was made anew, or brokers have \
+                 lost records"
             );
             return gone(at, next, &what);
         }
@@ -513,7 +535,12 @@ impl SplitReader for Reader {
     }
 
     fn position(&self) -> Position {
-        Position { next: self.next, until: self.until, topic: self.topic }
+        let epoch = match &self.records {
+            Records::Direct { batches, .. } => batches.epoch_before(self.next),
+            // It does not say the epochs of records.
+            Records::Librdkafka(_) => None,
+        };
+        Position { next: self.next, until: self.until, topic: self.topic, epoch }
     }
 
     fn backlog(&self) -> Option<u64> {

@@ -211,7 +211,8 @@ impl KafkaSource {
     /// Reads topics on at the offsets of the checkpoint, and while the job runs, also if they were deleted and made anew, or the
     /// brokers are of another cluster. For a cluster that was restored with the records and offsets that it had; without it such a
     /// topic ends the job, as the same offset means another record. Topics are told from each other by their ids, which brokers
-    /// have since version 2.8.
+    /// have since version 2.8. Nor are brokers asked then whether they still have the last record of the checkpoint, as leaders have
+    /// other epochs there.
     ///
     /// ```
     /// use thalweg_kafka::KafkaSource;
@@ -254,7 +255,8 @@ impl KafkaSource {
     /// something to librdkafka only.
     ///
     /// librdkafka also reads from brokers before Kafka 2.8, and records in the formats of before 0.11. It holds up to 128 MiB of a
-    /// partition, and checks no sums of batches unless `check.crcs` is set.
+    /// partition, checks no sums of batches unless `check.crcs` is set, and finds out only of what it has read itself that brokers have
+    /// lost it, not of what runs before have read.
     ///
     /// ```
     /// use thalweg_kafka::KafkaSource;
@@ -659,12 +661,14 @@ impl SplitSource for KafkaSource {
         let position = match from {
             Some(position) => {
                 self.check_end(position.until, split)?;
-                Position { topic, ..position }
+                // Of another topic or cluster, they are other epochs.
+                let epoch = position.epoch.filter(|_| !self.recreated);
+                Position { topic, epoch, ..position }
             }
             None => {
                 // What was added to a source that ends after it had begun is behind its end.
                 if cx.is_new() && self.is_bounded() {
-                    let none = Position { next: 0, until: Some(0), topic };
+                    let none = Position { next: 0, until: Some(0), topic, epoch: None };
                     return self.reader((fetcher, client), split, none, cx, memory);
                 }
                 let lister = self.lister()?;
@@ -673,7 +677,7 @@ impl SplitSource for KafkaSource {
                 let found = Ends { client: &lister, at: split, patience, found: OnceCell::new() };
                 let next = self.first_offset(&found, cx.is_new())?;
                 let until = self.last_offset(&found)?;
-                Position { next, until, topic }
+                Position { next, until, topic, epoch: None }
             }
         };
         self.reader((fetcher, client), split, position, cx, memory)
@@ -852,9 +856,8 @@ mod tests {
     fn offsets_that_are_not_committed_in_time_say_why() {
         let source = KafkaSource::new("127.0.0.1:1", "orders").group("shop").until_now();
         let partition = Partition { topic: "orders".to_owned(), number: 0 };
-        let error =
-            source.finished(&[(partition, Position { next: 1, until: Some(1), topic: None })]);
-        let error = error.unwrap_err();
+        let position = Position { next: 1, until: Some(1), topic: None, epoch: None };
+        let error = source.finished(&[(partition, position)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
         let what = "cannot commit the group's offsets in time: 127.0.0.1:1/bootstrap: Connect";
         assert!(error.message().starts_with(what), "{error}");

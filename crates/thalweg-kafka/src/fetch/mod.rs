@@ -152,7 +152,7 @@ struct Assigned {
     queue: Arc<Queue>,
     /// `None` while it has to be looked for.
     leader: Option<Leader>,
-    /// Of the last leader that was found.
+    /// Of the last leader that was found, or at first of that which has appended the last record, negative if it is not known.
     last_epoch: i32,
     /// It is not looked for before.
     not_before: Instant,
@@ -166,14 +166,16 @@ struct Assigned {
 impl Assigned {
     /// Without a leader, which is looked for at once.
     fn new(partition: &Partition, id: Option<TopicId>, queue: Arc<Queue>) -> Self {
+        // A broker that names a leader from before the last record knows less than a run before this one.
+        let last_epoch = queue.epoch();
         Self {
             topic: partition.topic.as_str().into(),
             number: partition.number,
             expected_id: id,
-            current_id: None,
+            current_id: id,
             queue,
             leader: None,
-            last_epoch: -1,
+            last_epoch,
             not_before: Instant::now(),
             failures: 0,
             leaderless: 0,

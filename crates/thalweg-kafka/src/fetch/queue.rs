@@ -4,7 +4,7 @@ use super::budget::{Asking, Budget};
 use crate::ahead::Room;
 use crate::ends::End;
 use crate::protocol::TopicId;
-use crate::protocol::answer::Answered;
+use crate::protocol::answer::{Answered, Diverging};
 use crate::protocol::batches::{Batches, Fetched, Wrong, extent};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,8 +47,13 @@ pub(crate) enum Trouble {
     Unknown,
     /// There is no such offset.
     OutOfRange,
-    /// The log was cut off at this offset, before records that were read.
-    Diverged(i64),
+    /// The log does not have the record that was read last, of an epoch, but that of another one. It was cut off at an offset, if that is
+    /// known.
+    Diverged {
+        end: Option<i64>,
+        epoch: i32,
+        read: i32,
+    },
     Denied,
     /// The topic was made anew under its name.
     Another {
@@ -72,15 +77,16 @@ pub(crate) enum Taken {
 }
 
 impl Queue {
+    /// From an offset on. If the epoch of the record before is known, brokers are asked whether they have that record.
     pub(crate) fn new(
-        from: i64,
+        (from, epoch): (i64, Option<i32>),
         (room, budget): (Room, Arc<Budget>),
         end: End,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let state = State {
             next: from,
-            epoch: -1,
+            epoch: epoch.unwrap_or(-1),
             fetched: VecDeque::new(),
             held: 0,
             spare: Vec::new(),
@@ -165,13 +171,16 @@ impl Queue {
         if state.next != from {
             return self.wake_if_changed(state, was_behind);
         }
-        if let Some(end) = answered.diverges_at {
+        if let Some(Diverging { epoch, end }) = answered.diverges
+            && state.epoch >= 0
+        {
             if end >= from {
                 // It has the record before, of another epoch: brokers may have lost what they knew of epochs.
                 state.epoch = -1;
                 return self.wake_if_changed(state, was_behind);
             }
-            state.fail(Trouble::Diverged(end));
+            let read = state.epoch;
+            state.fail(Trouble::Diverged { end: Some(end), epoch, read });
         } else if let Some(replica) = answered.replica {
             state.fail(Trouble::Replica(replica));
         } else {
@@ -239,6 +248,11 @@ impl Queue {
     /// The topic is another one, whose epochs have begun anew.
     pub(super) fn forget_epoch(&self) {
         self.state().epoch = -1;
+    }
+
+    /// That of the leader that has appended the record before, negative if it is not known.
+    pub(super) fn epoch(&self) -> i32 {
+        self.state().epoch
     }
 
     /// The leader is of this epoch: a later one is of another history, where a cluster was restored.

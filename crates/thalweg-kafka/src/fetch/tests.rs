@@ -9,12 +9,13 @@ use crate::ahead::Room;
 use crate::client::Options;
 use crate::ends::End;
 use crate::partition::Partition;
-use crate::protocol::answer::Answered;
+use crate::protocol::answer::{Answered, Diverging};
 use crate::protocol::batches::{Batches, Wrong};
-use crate::protocol::{FoundTopic, Leader};
+use crate::protocol::{FoundTopic, Leader, TopicId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use thalweg::Data as _;
 
 /// The length of a batch without records.
 const BATCH: usize = 61;
@@ -36,11 +37,16 @@ fn batches(first: i64, count: i64) -> Vec<u8> {
 
 /// A queue from offset 5 on, with room for four batches of which two come at a time, and how often its reader was waked.
 fn queue() -> (Queue, Arc<AtomicUsize>) {
+    queue_behind(None)
+}
+
+/// The same, behind a record of this epoch.
+fn queue_behind(epoch: Option<i32>) -> (Queue, Arc<AtomicUsize>) {
     let waked = Arc::<AtomicUsize>::default();
     let wakes = Arc::clone(&waked);
     let room = Room { queue: 4 * BATCH, fetch: 2 * BATCH };
     let wake = move || _ = wakes.fetch_add(1, Ordering::Relaxed);
-    (Queue::new(5, (room, Arc::default()), End::default(), wake), waked)
+    (Queue::new((5, epoch), (room, Arc::default()), End::default(), wake), waked)
 }
 
 fn put(queue: &Queue, from: i64, count: i64) {
@@ -113,7 +119,7 @@ fn answers_without_whole_batches_are_asked_for_again() {
     assert_eq!(waked.load(Ordering::Relaxed), 1, "it is known that there is nothing");
     // A log that goes on with another epoch, and has the record before: brokers may have lost what they knew of epochs.
     put(&queue, 5, 1);
-    queue.put(6, Answered { diverges_at: Some(6), ..Answered::default() }, Vec::new());
+    diverges(&queue, 6, 2, 6);
     assert_eq!(wanted(&queue), wants(6, -1, false));
     read(&queue, &mut Batches::default());
     // Of another request.
@@ -155,7 +161,6 @@ fn trouble_comes_behind_the_records_before_it() {
         (Trouble::Unknown, false),
         (Trouble::OutOfRange, true),
         (Trouble::Denied, true),
-        (Trouble::Diverged(3), true),
         (Trouble::Wrong(Wrong::Torn), true),
         (Trouble::Code(2), true),
         (Trouble::Replica(4), true),
@@ -166,10 +171,6 @@ fn trouble_comes_behind_the_records_before_it() {
         queue.out_of_range(3);
         assert_eq!((wanted(&queue), waked.load(Ordering::Relaxed)), (wants(6, -1, false), 1));
         match trouble {
-            Trouble::Diverged(_) => {
-                let answered = Answered { diverges_at: Some(3), ..Answered::default() };
-                queue.put(6, answered, Vec::new());
-            }
             Trouble::Wrong(_) => {
                 let answered = Answered { length: BATCH, ..Answered::default() };
                 let mut torn = batches(6, 1);
@@ -190,6 +191,35 @@ fn trouble_comes_behind_the_records_before_it() {
         queue.fail(Trouble::Unknown);
         assert_eq!(wanted(&queue), expected);
     }
+}
+
+/// Of a broker whose log has this epoch until an offset, and a later one behind it.
+fn diverges(queue: &Queue, from: i64, epoch: i32, end: i64) {
+    let diverges = Some(Diverging { epoch, end });
+    queue.put(from, Answered { end: 100, diverges, ..Answered::default() }, Vec::new());
+}
+
+fn diverged(end: Option<i64>, epoch: i32, read: i32) -> (Taken, bool) {
+    (Taken::Trouble(Trouble::Diverged { end, epoch, read }), false)
+}
+
+#[test]
+fn a_log_that_was_cut_off_before_the_last_record_is_trouble() {
+    // Where a job goes on from a checkpoint, before anything is read.
+    let (queue, waked) = queue_behind(Some(7));
+    assert_eq!(wanted(&queue), wants(5, 7, true));
+    diverges(&queue, 5, 6, 4);
+    assert_eq!(waked.load(Ordering::Relaxed), 1);
+    let mut batches = Batches::default();
+    assert_eq!(queue.take(&mut batches), diverged(Some(4), 6, 7));
+    assert_eq!(wanted(&queue), Wants::Nothing);
+    // And behind what was read.
+    let (queue, _) = self::queue();
+    put(&queue, 5, 2);
+    diverges(&queue, 7, 2, 6);
+    assert_eq!(read(&queue, &mut batches), (7, false));
+    assert_eq!(queue.take(&mut batches), diverged(Some(6), 2, 3));
+    assert_eq!(wanted(&queue), Wants::Nothing);
 }
 
 fn plan(set: &[(&str, &str)]) -> thalweg::Result<Plan> {
@@ -268,10 +298,29 @@ fn leaders_of_earlier_epochs_are_believed_once_all_brokers_say_so() {
     assert!(assigned.is_led_by(1), "the cluster was restored");
 }
 
+/// A job goes on from a checkpoint, and a broker that is cut off knows less than that.
+#[test]
+fn leaders_from_before_a_checkpoint_are_not_believed() {
+    let partition = Partition { topic: "orders".to_owned(), number: 0 };
+    let id = TopicId::decode(&mut &[1; 16][..]).ok();
+    assert!(id.is_some());
+    let found = |node, epoch| {
+        let mut found = self::found(node, epoch);
+        found[0].id = id;
+        found
+    };
+    let mut assigned = Assigned::new(&partition, id, Arc::new(queue_behind(Some(7)).0));
+    settle(&mut assigned, &found(1, 6), true);
+    assert!(assigned.leader.is_none());
+    settle(&mut assigned, &found(2, 7), true);
+    assert!(assigned.is_led_by(2));
+    assert_eq!(wanted(&assigned.queue), wants(5, 7, true), "it is asked for the record before");
+}
+
 #[test]
 fn buffers_count_with_all_of_their_memory() {
-    let queue =
-        Queue::new(5, (Room { queue: 4096, fetch: 1024 }, Arc::default()), End::default(), || ());
+    let room = Room { queue: 4096, fetch: 1024 };
+    let queue = Queue::new((5, None), (room, Arc::default()), End::default(), || ());
     let mut batches = Batches::default();
     let mut next = 5;
     while matches!(wanted(&queue), Wants::Records { .. }) {
@@ -304,7 +353,7 @@ impl Many {
     fn new() -> Self {
         let budget = Arc::<Budget>::default();
         let room = Room { queue: 64 << 10, fetch: 8 << 10 };
-        let queue = || Queue::new(0, (room, Arc::clone(&budget)), End::default(), || ());
+        let queue = || Queue::new((0, None), (room, Arc::clone(&budget)), End::default(), || ());
         Self { queues: (0..100).map(|_| (queue(), 0)).collect(), budget, turn: 0 }
     }
 

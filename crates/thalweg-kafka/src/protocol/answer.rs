@@ -41,13 +41,21 @@ pub(crate) struct Answered {
     pub(crate) code: i16,
     /// The offset behind the last record, of those that are committed if only those are wanted.
     pub(crate) end: i64,
-    /// The offset at which the broker's log goes on otherwise than what was read.
-    pub(crate) diverges_at: Option<i64>,
+    pub(crate) diverges: Option<Diverging>,
     pub(crate) aborted: Vec<Aborted>,
     /// The replica that the partition is to be read from instead, if the broker wants that: it sends no records then.
     pub(crate) replica: Option<i32>,
     /// How many bytes of the buffer are records.
     pub(crate) length: usize,
+}
+
+/// A broker's log that goes on otherwise than the one that the record before was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Diverging {
+    /// The greatest epoch of a leader that the log has, up to that of the record.
+    pub(crate) epoch: i32,
+    /// The offset behind what leaders until then have appended to it.
+    pub(crate) end: i64,
 }
 
 /// What a broker says of a whole request.
@@ -196,8 +204,10 @@ impl<'a> Coming<'a> {
             let content = self.vec(length)?;
             // An epoch, and its end.
             if tag == DIVERGES && length >= 12 {
+                let epoch = content[..4].try_into().expect("it is as long");
                 let end = content[4..12].try_into().expect("it is as long");
-                answered.diverges_at = Some(i64::from_be_bytes(end));
+                let (epoch, end) = (i32::from_be_bytes(epoch), i64::from_be_bytes(end));
+                answered.diverges = Some(Diverging { epoch, end });
             }
         }
         Ok(answered)

@@ -141,6 +141,8 @@ pub(crate) struct Batches {
     /// Where the next batch begins.
     at: usize,
     batch: Batch,
+    /// The offset behind the batches before it, and the epoch of the leader that has appended the last of them, if it is known.
+    before: (i64, Option<i32>),
     /// The records of the open batch, if they were compressed.
     unpacked: Unpacked,
     /// How many of the aborted transactions begin before the open batch's end, and the producers of those that have not ended.
@@ -154,6 +156,8 @@ struct Batch {
     first: i64,
     /// The offset behind it.
     next: i64,
+    /// Of the leader that has appended it, if it is known.
+    epoch: Option<i32>,
     first_millis: i64,
     /// When the batch was appended, where that is what the timestamps of records are.
     appended: Option<i64>,
@@ -166,12 +170,33 @@ struct Batch {
 }
 
 impl Batches {
+    /// Begins at an offset. A leader of this epoch has appended what is before it, if that is known.
+    pub(crate) fn begin_at(offset: i64, epoch: Option<i32>) -> Self {
+        Self { before: (offset, epoch), ..Self::default() }
+    }
+
+    /// The epoch of the leader that has appended what is before the next offset to read, if it is known.
+    pub(crate) fn epoch_before(&self, next: i64) -> Option<i32> {
+        let is_in_batch = self.batch.first < next && next <= self.batch.next;
+        if is_in_batch { self.batch.epoch } else { self.before.1 }
+    }
+
+    /// Puts another batch in the place of the open one.
+    fn go_on_with(&mut self, batch: Batch) {
+        // One that ends before the offset that was begun at does not count.
+        if self.batch.next >= self.before.0 {
+            self.before = (self.batch.next, self.batch.epoch);
+        }
+        self.batch = batch;
+    }
+
     /// Goes on with what was fetched next; returns what was read.
     pub(crate) fn replace(&mut self, fetched: Fetched) -> Fetched {
         if fetched.length == 0 {
             self.unpacked.shrink();
         }
-        (self.at, self.begun, self.batch) = (0, 0, Batch::default());
+        self.go_on_with(Batch::default());
+        (self.at, self.begun) = (0, 0);
         self.aborted.clear();
         std::mem::replace(&mut self.fetched, fetched)
     }
@@ -204,9 +229,10 @@ impl Batches {
         let left = u32::try_from(i32::from_be_bytes(array(bytes, 57))).map_err(|_| Wrong::Torn)?;
         let begins = self.at + HEAD;
         self.at += head.length;
-        self.batch = Batch {
+        let batch = Batch {
             first: head.first,
             next: head.last + 1,
+            epoch: Some(head.epoch).filter(|epoch| *epoch >= 0),
             first_millis: i64::from_be_bytes(array(bytes, 27)),
             appended: has_append_time.then_some(greatest_millis),
             at: begins,
@@ -214,6 +240,7 @@ impl Batches {
             left,
             is_unpacked: false,
         };
+        self.go_on_with(batch);
         // Each answer names the aborted transactions that it has records of. Those of a producer are passed over from the first one on
         // until a control batch says that its transaction was aborted.
         while let Some(aborted) = self.fetched.aborted.get(self.begun)

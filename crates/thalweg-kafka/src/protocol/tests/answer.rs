@@ -1,6 +1,6 @@
 //! Requests for records and their answers, written by hand from the schemas of Kafka's protocol.
 
-use crate::protocol::answer::{Answered, Coming, Limits, Wanted, Whole, api, request};
+use crate::protocol::answer::{Answered, Coming, Diverging, Limits, Wanted, Whole, api, request};
 use crate::protocol::batches::Aborted;
 use crate::protocol::topics::TopicId;
 use crate::protocol::wire::{Api, FETCH, FETCH_BY_ID, Leader};
@@ -94,14 +94,15 @@ fn answers_are_decoded_as_they_come() {
     let throttled = Duration::from_millis(258);
     assert_eq!((whole, taken.len()), (Whole { code: 0, throttled }, 3));
     let (at, first, buffer) = &taken[0];
-    assert_eq!((*at, first.code, first.end, first.diverges_at), (0, 0, 31, None));
+    assert_eq!((*at, first.code, first.end, first.diverges), (0, 0, 31, None));
     let aborted = |producer, first| Aborted { producer, first };
     assert_eq!(first.aborted, [aborted(6, 8), aborted(5, 9)], "in the order of their offsets");
     assert_eq!(&buffer[..first.length], b"hello");
     let (at, second, _) = &taken[1];
     assert_eq!((*at, second.code, second.length), (1, 6, 0));
     let (at, third, _) = &taken[2];
-    assert_eq!((*at, third.code, third.end, third.diverges_at), (2, 0, 3, Some(1)));
+    let diverges = Some(Diverging { epoch: 3, end: 1 });
+    assert_eq!((*at, third.code, third.end, third.diverges), (2, 0, 3, diverges));
     assert_eq!((first.replica, second.replica), (None, Some(2)));
     // Where all records are wanted, those of open transactions are before the end.
     assert_eq!(decoded(FETCH, ANSWER, false).unwrap().1[0].1.end, 32);

@@ -272,6 +272,58 @@ fn whole_batches_are_told_from_what_is_cut_off() {
     assert_eq!(extent(&old, 0), Err(Wrong::Torn));
 }
 
+/// Appended by another leader.
+fn of_epoch(made: &Made, epoch: i32) -> Vec<u8> {
+    let mut batch = made.encoded();
+    batch[12..16].copy_from_slice(&epoch.to_be_bytes());
+    batch
+}
+
+#[test]
+fn the_epoch_of_what_is_before_an_offset_is_known() {
+    let all = [
+        of_epoch(&texts(3, &["a", "b"]), 4),
+        of_epoch(&texts(5, &["c", "d"]), 6),
+        of_epoch(&marker(7, 1, false), 8),
+    ];
+    let all = all.concat();
+    let filled = |mut batches: Batches| {
+        let (buffer, length) = (all.clone(), all.len());
+        batches.replace(Fetched { buffer, length, aborted: Vec::new() });
+        batches
+    };
+    // Until where it was read.
+    let mut batches = filled(Batches::begin_at(5, Some(3)));
+    let mut next = 5;
+    assert_eq!(batches.epoch_before(next), Some(3));
+    let mut epochs = Vec::new();
+    while batches.open(&mut next).unwrap() {
+        epochs.push(batches.epoch_before(next));
+        while let Some(record) = batches.record().unwrap() {
+            next = next.max(record.offset + 1);
+            epochs.push(batches.epoch_before(next));
+        }
+    }
+    // Of the batch of `a` and `b`, which has the record before; then `c` and `d`, and the end of a transaction.
+    assert_eq!(epochs, [Some(4), Some(4), Some(4), Some(4), Some(6), Some(6)]);
+    assert_eq!((next, batches.epoch_before(next)), (8, Some(8)));
+    batches.replace(Fetched::default());
+    assert_eq!(batches.epoch_before(next), Some(8));
+    // Batches before where it begins do not count.
+    let mut batches = filled(Batches::begin_at(9, Some(8)));
+    let mut next = 9;
+    while batches.open(&mut next).unwrap() {
+        assert_eq!(batches.epoch_before(next), Some(8));
+        while batches.record().unwrap().is_some() {}
+    }
+    assert_eq!((next, batches.epoch_before(next)), (9, Some(8)));
+    // Old leaders have none.
+    let mut batches = fetched(of_epoch(&texts(0, &["a"]), -1), &[]);
+    let mut next = 0;
+    assert_eq!(batches.open(&mut next), Ok(true));
+    assert_eq!(batches.epoch_before(1), None);
+}
+
 #[test]
 fn a_batch_that_was_changed_on_its_way_is_found() {
     let batch = texts(0, &["value"]).encoded();
