@@ -5,7 +5,7 @@ use crate::ahead::Room;
 use crate::ends::End;
 use crate::protocol::TopicId;
 use crate::protocol::answer::{Answered, Diverging};
-use crate::protocol::batches::{Batches, Fetched, Wrong, extent};
+use crate::protocol::batches::{Batches, Fetched, Wrong, batch_at, extent};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +27,8 @@ struct State {
     /// What is asked for next, and the epoch of the leader that has appended the record before.
     next: i64,
     epoch: i32,
+    /// Whether the record before is to be fetched once more, to compare its epoch.
+    looks_back: bool,
     fetched: VecDeque<Fetched>,
     /// The memory of what is in the queue, and of what is being read.
     held: usize,
@@ -87,6 +89,7 @@ impl Queue {
         let state = State {
             next: from,
             epoch: epoch.unwrap_or(-1),
+            looks_back: false,
             fetched: VecDeque::new(),
             held: 0,
             spare: Vec::new(),
@@ -148,7 +151,8 @@ impl Queue {
         if state.is_passed_over || !asking.may_ask(self.room.fetch, state.held > 0) {
             return Wants::Room;
         }
-        Wants::Records { from: state.next, epoch: state.epoch, is_first: !state.is_answered }
+        let (from, epoch) = state.asks();
+        Wants::Records { from, epoch, is_first: !state.is_answered }
     }
 
     /// How many bytes to ask for at a time.
@@ -168,21 +172,40 @@ impl Queue {
         self.end.set(answered.end);
         state.is_answered = true;
         // Two brokers may be asked for the partition at once, when its leader has just changed.
-        if state.next != from {
+        if state.asks().0 != from {
             return self.wake_if_changed(state, was_behind);
         }
         if let Some(Diverging { epoch, end }) = answered.diverges
             && state.epoch >= 0
+            && !state.looks_back
         {
             if end >= from {
-                // It has the record before, of another epoch: brokers may have lost what they knew of epochs.
-                state.epoch = -1;
+                // It has a record before, which may be another one, or brokers have lost what they knew of epochs.
+                state.looks_back = true;
                 return self.wake_if_changed(state, was_behind);
             }
             let read = state.epoch;
             state.fail(Trouble::Diverged { end: Some(end), epoch, read });
         } else if let Some(replica) = answered.replica {
             state.fail(Trouble::Replica(replica));
+        } else if state.looks_back {
+            let found = batch_at(&buffer[..answered.length], from);
+            self.keep(&mut state, buffer);
+            match found {
+                Err(wrong) => state.fail(Trouble::Wrong(wrong)),
+                // Asked for again.
+                Ok(None) => return self.wake_if_changed(state, was_behind),
+                Ok(Some((first, epoch))) => {
+                    // Compaction may have removed the record.
+                    let is_known = first <= from && epoch >= 0;
+                    if !is_known || epoch == state.epoch {
+                        state.forget_epoch();
+                        return self.wake_if_changed(state, was_behind);
+                    }
+                    let read = state.epoch;
+                    state.fail(Trouble::Diverged { end: None, epoch, read });
+                }
+            }
         } else {
             match extent(&buffer[..answered.length], from) {
                 Err(wrong) => state.fail(Trouble::Wrong(wrong)),
@@ -235,9 +258,9 @@ impl Queue {
     /// There is no offset that was asked for, with this epoch.
     pub(super) fn out_of_range(&self, epoch: i32) {
         let mut state = self.state();
-        if epoch >= 0 {
-            // It may be the epoch that the broker does not know.
-            state.epoch = -1;
+        if epoch >= 0 || state.looks_back {
+            // It may be the epoch that the broker does not know, or the record before that is gone.
+            state.forget_epoch();
             return;
         }
         state.fail(Trouble::OutOfRange);
@@ -247,7 +270,7 @@ impl Queue {
 
     /// The topic is another one, whose epochs have begun anew.
     pub(super) fn forget_epoch(&self) {
-        self.state().epoch = -1;
+        self.state().forget_epoch();
     }
 
     /// That of the leader that has appended the record before, negative if it is not known.
@@ -259,7 +282,7 @@ impl Queue {
     pub(super) fn forget_epoch_behind(&self, leader: i32) {
         let mut state = self.state();
         if state.epoch > leader {
-            state.epoch = -1;
+            state.forget_epoch();
         }
     }
 
@@ -289,6 +312,15 @@ pub(super) enum Wants {
 }
 
 impl State {
+    /// The offset and epoch to ask with.
+    fn asks(&self) -> (i64, i32) {
+        if self.looks_back { (self.next - 1, -1) } else { (self.next, self.epoch) }
+    }
+
+    fn forget_epoch(&mut self) {
+        (self.epoch, self.looks_back) = (-1, false);
+    }
+
     fn fail(&mut self, trouble: Trouble) {
         // The first one that does not end by itself stays.
         if !self.is_over {

@@ -117,10 +117,7 @@ fn answers_without_whole_batches_are_asked_for_again() {
     }
     assert_eq!(wanted(&queue), wants(5, -1, false));
     assert_eq!(waked.load(Ordering::Relaxed), 1, "it is known that there is nothing");
-    // A log that goes on with another epoch, and has the record before: brokers may have lost what they knew of epochs.
     put(&queue, 5, 1);
-    diverges(&queue, 6, 2, 6);
-    assert_eq!(wanted(&queue), wants(6, -1, false));
     read(&queue, &mut Batches::default());
     // Of another request.
     put(&queue, 7, 1);
@@ -220,6 +217,46 @@ fn a_log_that_was_cut_off_before_the_last_record_is_trouble() {
     assert_eq!(read(&queue, &mut batches), (7, false));
     assert_eq!(queue.take(&mut batches), diverged(Some(6), 2, 3));
     assert_eq!(wanted(&queue), Wants::Nothing);
+}
+
+#[test]
+fn a_record_of_another_epoch_than_the_one_that_was_read_is_trouble() {
+    let looks_back = |epoch| {
+        let (queue, _) = queue_behind(Some(epoch));
+        // The log is long enough.
+        diverges(&queue, 5, 2, 5);
+        assert_eq!(wanted(&queue), wants(4, -1, false));
+        queue
+    };
+    let mut batches = Batches::default();
+    let queue = looks_back(7);
+    // Of another request, and of one that there was no room for.
+    put(&queue, 5, 1);
+    queue.put(4, Answered { length: 30, ..Answered::default() }, self::batches(4, 1));
+    assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
+    assert_eq!(wanted(&queue), wants(4, -1, false));
+    put(&queue, 4, 2);
+    assert_eq!(queue.take(&mut batches), diverged(None, 3, 7));
+    assert_eq!(wanted(&queue), Wants::Nothing);
+    // The same record, of which the broker has lost the epoch; one that was compacted; one that was deleted; and a leader of before.
+    let goes_on: [(i32, fn(&Queue)); 4] = [
+        (3, |queue| put(queue, 4, 2)),
+        (7, |queue| {
+            let bytes = self::batches(5, 1);
+            queue.put(4, Answered { length: bytes.len(), ..Answered::default() }, bytes);
+        }),
+        (7, |queue| queue.out_of_range(-1)),
+        (7, |queue| queue.forget_epoch_behind(6)),
+    ];
+    for (epoch, answer) in goes_on {
+        let (queue, mut batches) = (looks_back(epoch), Batches::default());
+        answer(&queue);
+        assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
+        assert_eq!(wanted(&queue), wants(5, -1, false));
+        put(&queue, 5, 1);
+        assert_eq!(wanted(&queue), wants(6, 3, false));
+        assert_eq!(read(&queue, &mut batches), (6, false));
+    }
 }
 
 fn plan(set: &[(&str, &str)]) -> thalweg::Result<Plan> {

@@ -63,6 +63,18 @@ pub(crate) fn extent(bytes: &[u8], from: i64) -> Result<Extent> {
     Ok(extent)
 }
 
+/// The first offset of the first whole batch that ends at this offset or behind it, and the epoch of the leader that has appended it.
+pub(crate) fn batch_at(bytes: &[u8], offset: i64) -> Result<Option<(i64, i32)>> {
+    let mut at = 0;
+    while let Some(head) = Head::at(&bytes[at..])? {
+        if head.last >= offset {
+            return Ok(Some((head.first, head.epoch)));
+        }
+        at += head.length;
+    }
+    Ok(None)
+}
+
 /// What is before the records of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Head {

@@ -1,6 +1,8 @@
 //! Batches, written by hand from the schemas of Kafka's protocol.
 
-use crate::protocol::batches::{Aborted, Batches, Extent, Fetched, RawRecord, Wrong, extent};
+use crate::protocol::batches::{
+    Aborted, Batches, Extent, Fetched, RawRecord, Wrong, batch_at, extent,
+};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -322,6 +324,12 @@ fn the_epoch_of_what_is_before_an_offset_is_known() {
     let mut next = 0;
     assert_eq!(batches.open(&mut next), Ok(true));
     assert_eq!(batches.epoch_before(1), None);
+    // One batch, by an offset.
+    for (offset, expected) in [(0, (3, 4)), (4, (3, 4)), (5, (5, 6)), (7, (7, 8))] {
+        assert_eq!(batch_at(&all, offset), Ok(Some(expected)));
+    }
+    assert_eq!(batch_at(&all, 8), Ok(None));
+    assert_eq!(batch_at(&all[..all.len() - 1], 7), Ok(None));
 }
 
 #[test]
