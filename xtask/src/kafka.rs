@@ -10,7 +10,7 @@ use std::process::Command;
 /// Runs the tests.
 pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     let flink = profile::flink()?;
-    run_tests(programs(&["broker", "profile"])?.env("THALWEG_FLINK_JARS", flink), totals)
+    run_tests(programs(&["broker", "leaders", "profile"])?.env("THALWEG_FLINK_JARS", flink), totals)
 }
 
 /// Kills jobs, hosts and brokers, so many times in each test, after times that follow from a seed.

@@ -72,13 +72,15 @@ pub struct More {
     pub users: Vec<String>,
 }
 
-/// A cluster of one broker.
+/// A broker: a cluster of its own, which others may [join](Self::join).
 pub struct Broker {
     folder: TempDir,
     classes: OsString,
     port: u16,
-    /// Of the listener for users with passwords.
+    /// Of the listener for users with passwords, which brokers that have joined do not have.
     users: u16,
+    /// Of the cluster's controller.
+    controller: u16,
     child: Child,
 }
 
@@ -176,14 +178,39 @@ impl Broker {
         );
         fs::write(folder.path().join("properties"), properties).expect("the folder is ours");
         let classes = jars.join("*").into_os_string();
-        let mut format = java(&classes);
-        format.arg("kafka.tools.StorageTool").args(["format", "--standalone", "--cluster-id"]);
-        format.arg("MkU3OEVBNTcwNTJENDM2Qg").arg("--config").arg(folder.path().join("properties"));
-        more.users.iter().for_each(|user| _ = format.arg("--add-scram").arg(user));
-        let formatted = format.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        assert!(formatted.is_ok_and(|status| status.success()), "the broker cannot be set up");
+        let users_of = more.users.iter().flat_map(|user| ["--add-scram", user.as_str()]);
+        let arguments: Vec<_> = ["--standalone"].into_iter().chain(users_of).collect();
+        set_up(folder.path(), &classes, &arguments);
         let child = serve(folder.path(), &classes);
-        let broker = Self { folder, classes, port, users, child };
+        let broker = Self { folder, classes, port, users, controller, child };
+        broker.wait();
+        broker
+    }
+
+    /// Starts a further broker of the cluster, with this number, which is not 1. It is no controller.
+    #[allow(dead_code)]
+    pub fn join(&self, number: i32) -> Self {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let (classes, controller, port) = (self.classes.clone(), self.controller, free_port());
+        let properties = format!(
+            "process.roles=broker\n\
+             node.id={number}\n\
+             controller.quorum.bootstrap.servers=127.0.0.1:{controller}\n\
+             listeners=PLAINTEXT://127.0.0.1:{port}\n\
+             controller.listener.names=CONTROLLER\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+             authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+             super.users=User:ANONYMOUS\n\
+             log.dirs={}\n\
+             auto.create.topics.enable=false\n\
+             broker.session.timeout.ms=3000\n\
+             broker.heartbeat.interval.ms=500\n",
+            folder.path().join("data").display()
+        );
+        fs::write(folder.path().join("properties"), properties).expect("the folder is ours");
+        set_up(folder.path(), &classes, &["--no-initial-controllers"]);
+        let child = serve(folder.path(), &classes);
+        let broker = Self { folder, classes, port, users: 0, controller, child };
         broker.wait();
         broker
     }
@@ -334,31 +361,44 @@ impl Broker {
         self.config().create().expect("a client")
     }
 
+    fn make(&self, topic: &NewTopic<'_>) -> String {
+        let made = block_on(self.admin().create_topics([topic], &options())).expect("an answer");
+        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
+        topic.name.to_owned()
+    }
+
     /// Makes a topic.
     pub fn topic(&self, name: &str, partitions: i32) -> String {
-        let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
-        let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
-        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
-        name.to_owned()
+        self.make(&NewTopic::new(name, partitions, TopicReplication::Fixed(1)))
+    }
+
+    /// Makes a topic whose partitions these brokers have: of each, the first one leads it.
+    #[allow(dead_code)]
+    pub fn replicated_topic(
+        &self,
+        name: &str,
+        brokers: &[&[i32]],
+        settings: &[(&str, &str)],
+    ) -> String {
+        let partitions = brokers.len() as i32;
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Variable(brokers));
+        for (name, value) in settings {
+            topic = topic.set(name, value);
+        }
+        self.make(&topic)
     }
 
     /// Makes a topic with a partition whose records are compacted by keys.
     pub fn compacted_topic(&self, name: &str) -> String {
         let topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
-        let topic = topic.set("cleanup.policy", "compact");
-        let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
-        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
-        name.to_owned()
+        self.make(&topic.set("cleanup.policy", "compact"))
     }
 
     /// Makes a topic with a partition that is compacted soon: all but the records since its last segment began.
     pub fn soon_compacted_topic(&self, name: &str) -> String {
         let topic = NewTopic::new(name, 1, TopicReplication::Fixed(1));
         let topic = topic.set("cleanup.policy", "compact").set("segment.ms", "100");
-        let topic = topic.set("min.cleanable.dirty.ratio", "0.0001");
-        let made = block_on(self.admin().create_topics([&topic], &options())).expect("an answer");
-        made.into_iter().for_each(|made| _ = made.expect("the topic is new"));
-        name.to_owned()
+        self.make(&topic.set("min.cleanable.dirty.ratio", "0.0001"))
     }
 
     /// The offset behind all that a partition has, as tools have it that show how far a group is behind.
@@ -561,6 +601,15 @@ fn java(classes: &OsString) -> Command {
     let mut java = apart("java");
     java.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]).arg(classes);
     java
+}
+
+/// Sets up a broker's folder, which has its properties, with further arguments of Kafka's tool.
+fn set_up(folder: &Path, classes: &OsString, arguments: &[&str]) {
+    let mut tool = java(classes);
+    tool.args(["kafka.tools.StorageTool", "format", "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg"]);
+    tool.arg("--config").arg(folder.join("properties")).args(arguments);
+    let done = tool.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(done.is_ok_and(|status| status.success()), "the broker cannot be set up");
 }
 
 fn serve(folder: &Path, classes: &OsString) -> Child {
