@@ -201,6 +201,12 @@ impl Builder {
             state.id.clone_from(&name);
         }
         operator.name = name;
+        for part in (0..last).rev() {
+            let Some(id) = self.plan.part_id(part) else { break };
+            if let Some(state) = &mut self.plan.operators[part].state {
+                state.id = id;
+            }
+        }
     }
 
     /// Notes that the last operator of a stage needs the number of tasks that the stage has.
@@ -477,5 +483,39 @@ mod tests {
         env.range(0..9).unique().for_each(drop);
         env.range(0..9).unique().name("seen").for_each(drop);
         assert_eq!(states(&env), ["unique-0", "unique-0-2", "seen"]);
+    }
+
+    #[test]
+    fn parts_of_an_operator_with_a_name_are_named_after_it() {
+        let named = |others: usize| {
+            let env = Environment::new();
+            // All at the same place, and named or not.
+            for _ in 0..others {
+                env.range(0..9).group_by(|n| n % 3).count().unkey().for_each(drop);
+            }
+            for name in ["first", "second"].into_iter().skip(2 - others) {
+                env.range(0..9).sum(|n| *n).name(name).for_each(drop);
+            }
+            env.range(0..9).group_by(|n| n % 3).count().name("counts").unkey().for_each(drop);
+            env.range(0..9).sum(|n| *n).sum(|n| *n).name("total").for_each(drop);
+            let plan = env.plan();
+            let ids = (0..plan.operators.len()).map(|id| plan.state_id(id));
+            let of_names = ["counts", "first", "second", "total"];
+            let is_named = |id: &String| of_names.iter().any(|name| id.starts_with(name));
+            let declared =
+                plan.operators.iter().filter_map(|op| Some(op.state.as_ref()?.id.clone()));
+            let declared = declared.filter(is_named).collect::<Vec<_>>();
+            (ids.filter(is_named).collect::<Vec<_>>(), declared)
+        };
+        let counts = ["counts/combine", "counts/repartition", "counts/receive", "counts"];
+        let [first, second, total] = ["first", "second", "total"]
+            .map(|name| ["/sum", "/gather", "/receive", ""].map(|part| format!("{name}{part}")));
+        let (ids, declared) = named(0);
+        assert_eq!(ids, [&counts.map(str::to_owned)[..], &total].concat());
+        assert_eq!(declared, ["counts", "total/sum", "total"]);
+        // The same names whatever is beside them.
+        let (ids, declared) = named(2);
+        assert_eq!(ids, [&first[..], &second, &counts.map(str::to_owned), &total].concat());
+        assert_eq!(declared[4..], ["counts", "total/sum", "total"]);
     }
 }

@@ -103,7 +103,8 @@ pub struct Operator {
 pub struct State {
     /// Identifies the operator from one version of a program to the next: set by
     /// [`Stream::name`](crate::Stream::name), or derived from the stateful operators before it, so that adding a
-    /// `map` does not change it.
+    /// `map` does not change it. Of several operators that one method adds, as the combiner and the table of a count, the others
+    /// have the name with their kind: `totals/combine`.
     pub id: String,
     /// What there is a state for.
     pub scope: Scope,

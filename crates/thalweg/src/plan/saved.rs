@@ -222,10 +222,13 @@ impl Plan {
         self.operators.iter().filter(keeps).collect()
     }
 
-    /// Names an operator in checkpoints: as its state, if the plan declares one, else by the name that the program gave it,
-    /// else by its kind and its number among those of the kind.
+    /// Names an operator in checkpoints: as a part of one with a name, if it is one, else as its state, if the plan declares one,
+    /// else by the name that the program gave it, else by its kind and its number among those of the kind.
     pub(super) fn state_id(&self, id: usize) -> String {
         let op = &self.operators[id];
+        if let Some(id) = self.part_id(id) {
+            return id;
+        }
         match &op.state {
             Some(state) => state.id.clone(),
             None if op.name != op.kind => op.name.clone(),
@@ -234,6 +237,31 @@ impl Plan {
                 format!("{}-{}", op.kind, before.count())
             }
         }
+    }
+
+    /// Names an operator that is a part of one with a name: by that name and its own kind, as in `totals/combine`, so that its
+    /// state is found again when other operators of the kind are added or removed.
+    pub(super) fn part_id(&self, id: usize) -> Option<String> {
+        let (op, whole) = (&self.operators[id], self.whole_of(id)?);
+        let is_part = |other: &usize| self.whole_of(*other).is_some_and(|of| of.id == whole.id);
+        let before = (0..id).rev().take_while(is_part);
+        let id = format!("{}/{}", whole.name, op.kind);
+        match before.filter(|other| self.operators[*other].kind == op.kind).count() {
+            0 => Some(id),
+            before => Some(format!("{id}-{}", before + 1)),
+        }
+    }
+
+    /// The operator with a name that the same call of a method has added behind this one, which has none.
+    fn whole_of(&self, id: usize) -> Option<&Operator> {
+        let part = &self.operators[id];
+        let is_same_call = |op: &&Operator| (&op.method, &op.place) == (&part.method, &part.place);
+        let mut added_behind = self.operators[id + 1..].iter().take_while(is_same_call);
+        let whole = added_behind.find(|op| op.name != op.kind)?;
+        // One call of a method may follow another at the same place, as in a loop of the program: each ends with such an operator.
+        let ends_a_call = |op: &Operator| op.kind == whole.kind && op.details == whole.details;
+        let is_of_another_call = self.operators[id..whole.id].iter().any(ends_a_call);
+        (part.name == part.kind && !is_of_another_call).then_some(whole)
     }
 
     /// Checks that a job with checkpoints saves all that it remembers; its tasks are made, on this host those of the stages
