@@ -105,6 +105,45 @@ fn every_state_that_differs_is_named_at_once() {
 }
 
 #[test]
+fn what_only_the_checkpoint_has_is_dropped_where_that_is_allowed() {
+    let [dir, copy] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let job = |env: &Environment| {
+        let [first, second] = env.range(0..1 << 50).split();
+        first.count().name("kept").for_each(drop);
+        second.sum(|n| n % 2).name("old").for_each(drop);
+    };
+    let next = |env: &Environment| env.range(0..1 << 50).count().name("kept").for_each(drop);
+    suspended(2, dir.path(), job, || true);
+    let refused = compared(2, dir.path(), next);
+    assert!(!refused.goes_on(), "{refused}");
+    assert!(refused.to_string().contains("\n`--allow-dropped-state` lets "), "{refused}");
+    let allowing = |dir: Option<&Path>| {
+        let mut config = environment(2, dir).config().clone();
+        config.allow_dropped_state = true;
+        let env = Environment::with_config(config);
+        next(&env);
+        env
+    };
+    let allowed = allowing(None).compare_with(dir.path()).unwrap();
+    assert!(allowed.goes_on(), "{allowed}");
+    assert_eq!(fate(&allowed, "old").fate, StateFate::Dropped);
+    assert!(allowed.to_string().ends_with(", without what is dropped\n"), "{allowed}");
+    // What is missing or changed is refused all the same.
+    let env = allowing(None);
+    env.range(0..9).max(|n| *n).name("new").for_each(drop);
+    assert!(!env.compare_with(dir.path()).unwrap().goes_on());
+    // A process has one job in a directory.
+    CheckpointDir::open(dir.path()).unwrap().copy(allowed.number, copy.path()).unwrap();
+    let going_on = allowing(Some(copy.path())).start().unwrap();
+    going_on.suspend().unwrap();
+    assert_eq!(going_on.wait().unwrap_err().kind(), ErrorKind::Suspended);
+    // From then on there is nothing of it.
+    let later = compared(2, copy.path(), next);
+    assert!(later.goes_on() && later.number > allowed.number, "{later}");
+    assert!(later.states.iter().all(|state| !state.operator.starts_with("old")), "{later}");
+}
+
+#[test]
 fn what_else_would_be_refused_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("input.txt");

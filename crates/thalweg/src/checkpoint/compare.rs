@@ -20,6 +20,9 @@ pub struct PlanComparison {
     pub refusals: Vec<String>,
     /// Whether some states may be missing here, as tasks could not be made.
     pub lacks_states: bool,
+    /// Whether the job would go on without the states that only the checkpoint has:
+    /// [`Config::allow_dropped_state`](crate::config::Config::allow_dropped_state).
+    pub allows_dropped: bool,
     /// Why newer checkpoints could not be read.
     pub skipped: Vec<String>,
 }
@@ -68,20 +71,23 @@ pub enum StateFate {
     },
     /// Only the program has it: the job would be refused.
     Missing,
-    /// Only the checkpoint has it: the job would be refused.
+    /// Only the checkpoint has it: the job would be refused, or go on without it if the comparison
+    /// [allows](PlanComparison::allows_dropped) that.
     Dropped,
 }
 
 impl PlanComparison {
     /// Whether the job would go on from the checkpoint.
     pub fn goes_on(&self) -> bool {
-        self.refusals.is_empty() && self.states.iter().all(StateComparison::goes_on)
+        self.refusals.is_empty() && self.states.iter().all(|state| self.goes_on_with(state))
     }
-}
 
-impl StateComparison {
-    fn goes_on(&self) -> bool {
-        matches!(self.fate, StateFate::Reused { .. } | StateFate::Migrated { .. })
+    fn goes_on_with(&self, state: &StateComparison) -> bool {
+        match state.fate {
+            StateFate::Reused { .. } | StateFate::Migrated { .. } => true,
+            StateFate::Dropped => self.allows_dropped,
+            StateFate::Changed { .. } | StateFate::Missing => false,
+        }
     }
 }
 
@@ -109,17 +115,24 @@ impl Display for PlanComparison {
             writeln!(out, "\na newer checkpoint cannot be read: {error}")?;
         }
         let number = self.number;
+        let drops = self.states.iter().any(|state| state.fate == StateFate::Dropped);
         if self.goes_on() {
-            return writeln!(out, "\nthe job would go on from checkpoint {number}");
+            let without = if drops { ", without what is dropped" } else { "" };
+            return writeln!(out, "\nthe job would go on from checkpoint {number}{without}");
         }
-        let others = self.states.iter().filter(|state| !state.goes_on()).count();
+        let others = self.states.iter().filter(|state| !self.goes_on_with(state)).count();
         let differ = match others {
             0 => None,
             1 => Some("one state is not that of the checkpoint".to_owned()),
             _ => Some(format!("{others} states are not those of the checkpoint")),
         };
         let causes: Vec<_> = differ.into_iter().chain(self.refusals.iter().cloned()).collect();
-        writeln!(out, "\nthe job would be refused with checkpoint {number}: {}", causes.join("; "))
+        let causes = causes.join("; ");
+        writeln!(out, "\nthe job would be refused with checkpoint {number}: {causes}")?;
+        if drops && !self.allows_dropped {
+            writeln!(out, "`--allow-dropped-state` lets a job go on without what is dropped")?;
+        }
+        Ok(())
     }
 }
 
@@ -223,8 +236,14 @@ impl Checkpoints {
         let states = states.into_iter().map(|(StateId { operator, name }, (fate, position))| {
             StateComparison { operator, state: name, fate, position }
         });
-        let (lacks_states, skipped) = (trial.lacks_states, Vec::new());
-        PlanComparison { number, states: states.collect(), refusals, lacks_states, skipped }
+        PlanComparison {
+            number,
+            states: states.collect(),
+            refusals,
+            lacks_states: trial.lacks_states,
+            allows_dropped: false,
+            skipped: Vec::new(),
+        }
     }
 }
 

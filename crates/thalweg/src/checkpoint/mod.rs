@@ -20,6 +20,7 @@ mod files;
 mod folder;
 mod inspect;
 mod mark;
+mod matching;
 mod shape;
 mod snapshot;
 mod store;
@@ -86,6 +87,8 @@ pub(crate) struct Checkpoints {
     restored: Mutex<Option<Arc<Snapshot>>>,
     /// The states of an older version of the program: what was changed, or why they cannot be changed.
     migrated: Mutex<BTreeMap<StateId, Result<Vec<String>, String>>>,
+    /// The states of the snapshot that no operator takes, where that is allowed.
+    dropped: Mutex<Vec<StateId>>,
     slots: Mutex<Vec<Arc<Slot>>>,
     /// The job's, once it is launched.
     clock: OnceLock<Clock>,
@@ -199,9 +202,21 @@ impl Checkpoints {
         let restored = Mutex::new(restored.map(Arc::new));
         let files = files.map(|folder| Arc::new(SavedFiles::new(folder)));
         let (slots, clock) = (Mutex::default(), OnceLock::new());
-        let (migrated, dir, trial) = (Mutex::default(), None, None);
+        let (migrated, dropped, dir, trial) = (Mutex::default(), Mutex::default(), None, None);
         let (has_ended, lacks_end) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { restored, migrated, slots, clock, dir, files, storage, has_ended, lacks_end, trial }
+        Self {
+            restored,
+            migrated,
+            dropped,
+            slots,
+            clock,
+            dir,
+            files,
+            storage,
+            has_ended,
+            lacks_end,
+            trial,
+        }
     }
 
     /// Those of tasks that are [compared](Self::compare) with a snapshot and never run.
@@ -347,67 +362,6 @@ impl Checkpoints {
     /// Whether an operator, by its number in the plan, has a state.
     pub(crate) fn covers(&self, op: usize) -> bool {
         lock(&self.slots).iter().any(|slot| slot.op == op)
-    }
-
-    /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
-    /// begins with, which is then given up. `is_elsewhere` says of the name of an operator whether all of its tasks are on
-    /// other hosts.
-    ///
-    /// # Errors
-    ///
-    /// The first state that only one of them has, or has in another shape.
-    pub(crate) fn check(&self, is_elsewhere: impl Fn(&str) -> bool) -> Result<()> {
-        let advice = advice(self.dir());
-        let refuse = |what: String| Error::new(ErrorKind::Plan, format!("{what}: {advice}"));
-        let slots = lock(&self.slots);
-        let mut named = BTreeMap::new();
-        for slot in slots.iter() {
-            let other = *named.entry(&slot.id).or_insert(slot.op);
-            if other != slot.op {
-                let what = format!("another operator has {} too; give it another name", slot.id);
-                return Err(Error::new(ErrorKind::Plan, what).in_operator(&*slot.name));
-            }
-        }
-        if self.is_trial() {
-            return Ok(());
-        }
-        let Some(snapshot) = lock(&self.restored).take() else { return Ok(()) };
-        for slot in slots.iter() {
-            let what = match snapshot.shape(&slot.id) {
-                Some(shape) if *shape == slot.shape => continue,
-                Some(shape)
-                    if shape.entries == slot.shape.entries && shape.by_key == slot.shape.by_key =>
-                {
-                    format!(
-                        "the checkpoint has {} as that of `{}`, and this program as that of `{}`",
-                        slot.id, shape.operator, slot.shape.operator
-                    )
-                }
-                Some(shape) => {
-                    let why = match lock(&self.migrated).get(&slot.id) {
-                        Some(Err(why)) => format!(", and {why}"),
-                        _ => String::new(),
-                    };
-                    format!(
-                        "the checkpoint has {} as `{shape}`, and this program as `{}`{why}",
-                        slot.id, slot.shape
-                    )
-                }
-                None => {
-                    format!("the checkpoint is of another program, which does not have {}", slot.id)
-                }
-            };
-            return Err(refuse(what).in_operator(&*slot.name));
-        }
-        let is_of_none = |id: &&StateId| {
-            !slots.iter().any(|slot| slot.id == **id) && !is_elsewhere(&id.operator)
-        };
-        match snapshot.ids().find(is_of_none) {
-            Some(id) => {
-                Err(refuse(format!("the checkpoint has {id}, which this program does not have")))
-            }
-            None => Ok(()),
-        }
     }
 
     /// The states that are not needed at a barrier, as tasks of this host know.

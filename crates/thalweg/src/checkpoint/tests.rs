@@ -116,6 +116,61 @@ fn a_checkpoint_of_another_program_is_refused() {
 }
 
 #[test]
+fn what_no_operator_takes_is_refused_by_name_or_dropped() {
+    let both = |env: &Environment| {
+        let [first, second] = env.iter(0..9000u64).split();
+        let counts = first.group_by(|n| n % 5).count().name("kept").unkey().collect::<Vec<_>>();
+        second.sum(|n| *n).name("old").for_each(drop);
+        drop(counts);
+    };
+    let one = |env: &Environment| {
+        let numbers = env.iter(0..9000u64);
+        numbers.group_by(|n| n % 5).count().name("kept").unkey().collect::<Vec<_>>()
+    };
+    let snapshot = saved(both, 2, 1, 10).unwrap().snapshot;
+    let refused = refusal(|env| drop(one(env)), snapshot.clone()).to_string();
+    let parts =
+        ["the checkpoint has the state `", "` of `old`", "which this program does not have"];
+    for part in parts.into_iter().chain(["thalweg checkpoint rm", "`--allow-dropped-state`"]) {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+    let env = dropping();
+    let counts = one(&env);
+    let begun = Checkpoints::new(Some(snapshot), None);
+    env.start_with(Some(&begun)).unwrap().wait().unwrap();
+    let mut counts = counts.take().unwrap();
+    counts.sort_unstable();
+    assert_eq!(counts, (0..5).map(|key| (key, 1800)).collect::<Vec<_>>());
+    let dropped = begun.dropped();
+    assert!(!dropped.is_empty());
+    assert!(dropped.iter().all(|line| line.contains("` of `old")), "{dropped:?}");
+}
+
+/// An environment whose jobs may go on without states that their operators do not take.
+fn dropping() -> Environment {
+    let mut config = environment(2, 0).config().clone();
+    config.allow_dropped_state = true;
+    Environment::with_config(config)
+}
+
+#[test]
+fn nothing_is_dropped_where_it_is_not_known_which_of_two_operators_is_gone() {
+    let counts = |env: &Environment, remainders: &[u64]| {
+        for &by in remainders {
+            let numbers = env.iter(0..9000u64);
+            numbers.group_by(move |n| n % by).count().unkey().for_each(drop);
+        }
+    };
+    let snapshot = saved(|env| counts(env, &[5, 7]), 2, 1, 10).unwrap().snapshot;
+    let env = dropping();
+    // It would find the states of the first.
+    counts(&env, &[7]);
+    let begun = Checkpoints::new(Some(snapshot), None);
+    let refused = env.start_with(Some(&begun)).err().expect("it is refused").to_string();
+    assert!(refused.contains("operators without names"), "{refused}");
+}
+
+#[test]
 fn torn_snapshots_are_refused_wherever_they_are_torn() {
     let counts = |env: &Environment| {
         env.iter(0..9000u64).group_by(|n| n % 5).count().unkey().for_each(drop);

@@ -159,6 +159,14 @@ pub struct EngineArgs {
     #[arg(long, value_name = "SPAN", value_parser = allowed("checkpoint-interval"))]
     checkpoint_interval: Option<String>,
 
+    /// Go on from a checkpoint also without the states that no operator of the program has: they are
+    /// dropped. Otherwise such a checkpoint is refused
+    ///
+    /// [env: THALWEG_ALLOW_DROPPED_STATE] [default: false; true when no value is given]
+    #[arg(long, value_name = "WHETHER", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", value_parser = allowed("allow-dropped-state"))]
+    allow_dropped_state: Option<String>,
+
     /// Run on the hosts that this TOML file lists, of which this process is one
     ///
     /// [env: THALWEG_HOSTS] [default: one host, or those of SLURM, MPI or Kubernetes]
@@ -343,7 +351,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 26] {
+    fn given(&self) -> [(&'static str, Option<&str>); 27] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -360,6 +368,7 @@ impl EngineArgs {
             ("checkpoint", self.checkpoint.as_deref()),
             ("plan-against", self.plan_against.as_deref()),
             ("checkpoint-interval", self.checkpoint_interval.as_deref()),
+            ("allow-dropped-state", self.allow_dropped_state.as_deref()),
             ("hosts", self.hosts.as_deref()),
             ("host-id", self.host_id.as_deref()),
             ("host-count", self.host_count.as_deref()),
@@ -535,8 +544,10 @@ mod tests {
             "--spill-dir=/big",
             "--stats",
             "--progress=always",
+            "--allow-dropped-state",
         ];
         let settings = settings(&flags, &[]).unwrap();
+        assert!(settings.config.allow_dropped_state);
         assert_eq!(settings.config.scheduler, Scheduler::Deterministic { seed: 9 });
         assert_eq!((settings.config.memory, settings.config.credit), (1 << 30, 1 << 20));
         assert_eq!(settings.config.keyed_tasks_per_core.get(), 2);

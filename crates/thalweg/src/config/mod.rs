@@ -103,6 +103,15 @@ pub struct Config {
     /// Where jobs save what they remember, so that the same program goes on from there when it is run again after its
     /// process or its machine has died; `None`, the default, for jobs that begin anew.
     pub checkpoints: Option<CheckpointConfig>,
+    /// Whether a job may go on from a checkpoint with states that no operator of the program has, as one that was removed: they
+    /// are dropped, with a warning that names each. By default such a checkpoint is refused, since what an operator was to
+    /// remember is lost where its name has changed. States that the checkpoint lacks, or has otherwise, are refused in any case.
+    ///
+    /// States of operators without a name are found by their number among those of their kind. So nothing is dropped where such an
+    /// operator is left with a state like the one that no operator takes: which of them was removed is not known. Give names
+    /// ([`Stream::name`](crate::Stream::name)) before checkpoints are taken, and look at a comparison first
+    /// ([`Environment::compare_with`](crate::Environment::compare_with)). Of a sink, the records that it has not published are lost.
+    pub allow_dropped_state: bool,
 }
 
 /// Where the checkpoints of a program's jobs are, and how often there is one.
@@ -114,7 +123,7 @@ pub struct Config {
 /// has ended well are removed. The number of cores may be another.
 ///
 /// A job is refused by the name of the operator if it has one whose state cannot be saved yet, and so is a checkpoint that
-/// is of another program.
+/// is of another program (but see [`Config::allow_dropped_state`]).
 ///
 /// ```
 /// use thalweg::Environment;
@@ -237,6 +246,7 @@ impl Default for Config {
             spill_dir: std::env::temp_dir(),
             stall_after: Some(Duration::from_secs(10)),
             checkpoints: None,
+            allow_dropped_state: false,
         }
     }
 }

@@ -230,6 +230,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "allow-dropped-state",
+        allowed: "true or false",
+        set: |to, text| text.parse().ok().map(|may| to.config.allow_dropped_state = may),
+    },
+    Setting {
         name: "hosts",
         allowed: "the path of a file",
         set: |to, text| (!text.is_empty()).then(|| to.hosts.file = Some(text.into())),
@@ -462,6 +467,7 @@ mod tests {
             ("THALWEG_CHECKPOINT", "/saved"),
             ("THALWEG_PLAN_AGAINST", "/compared"),
             ("THALWEG_CHECKPOINT_INTERVAL", "200ms"),
+            ("THALWEG_ALLOW_DROPPED_STATE", "true"),
             ("THALWEG_HOSTS", "hosts.toml"),
             ("THALWEG_HOST_ID", "0"),
             ("THALWEG_HOST_COUNT", "3"),
@@ -492,6 +498,7 @@ mod tests {
         let checkpoints = config.checkpoints.as_ref().unwrap();
         let interval = Duration::from_millis(200);
         assert_eq!((&*checkpoints.dir, checkpoints.interval), (Path::new("/saved"), interval));
+        assert!(config.allow_dropped_state);
         let hosts = &settings.hosts;
         assert_eq!((hosts.id, hosts.count), (Some(0), Some(3)));
         assert_eq!(hosts.file.as_deref(), Some(Path::new("hosts.toml")));

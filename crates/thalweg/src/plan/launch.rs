@@ -400,7 +400,9 @@ pub(crate) fn compare(
     if let Err(error) = made.and_then(|made| made) {
         checkpoints.refuse_task(error);
     }
-    Ok(checkpoints.compare(number))
+    let mut comparison = checkpoints.compare(number);
+    comparison.allows_dropped = runtime.config.allow_dropped_state;
+    Ok(comparison)
 }
 
 /// Before a job on several hosts goes on from a checkpoint: the first host decides from which, and the others read that one. No
@@ -552,10 +554,16 @@ fn make(
             let mut behind = plan.edges.iter().filter(|edge| edge.from == stage);
             is_here(stage) && behind.all(|edge| is_here(edge.to))
         };
-        checkpoints.check(|operator| {
+        let is_elsewhere = |operator: &str| {
             let of_it = |op: &&super::Operator| plan.state_id(op.id) == operator;
             plan.operators.iter().filter(of_it).any(|op| !is_all_here(op.stage))
-        })?;
+        };
+        let numbered = |op: usize| {
+            let op = &plan.operators[op];
+            let has_name = op.name != op.kind || plan.part_id(op.id).is_some();
+            (!has_name).then_some(&*op.kind)
+        };
+        checkpoints.check(is_elsewhere, numbered, runtime.config.allow_dropped_state)?;
     }
 
     let operators: Vec<Arc<str>> =

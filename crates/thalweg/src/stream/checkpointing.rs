@@ -194,6 +194,7 @@ impl Checkpointing {
     pub(super) fn start(self, job: &Arc<RunningJob>, warnings: Warnings) -> Result<Checkpointer> {
         if self.writer.host == HostId::FIRST {
             self.checkpoints.migrations().iter().for_each(|line| warnings.of_recovery(line));
+            self.checkpoints.dropped().iter().for_each(|line| warnings.of_checkpoint(line));
             for op in &job.launched().plan.operators {
                 if let Some((_, what)) = AT_LEAST_ONCE.iter().find(|(kind, _)| *kind == op.kind) {
                     warnings.of_checkpoint(&format!("{}: {what}", op.label()));
