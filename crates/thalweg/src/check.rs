@@ -24,7 +24,8 @@
 //! [`ordered`](Check::ordered), they are compared as lists. Floats must be equal to the last bit: where the order of
 //! additions may differ, round them in the job's last `map`.
 //!
-//! When a run differs, the test fails with the difference and the number of the run. If the variable `THALWEG_CHECK`
+//! When a run differs, the test fails with the number of the run and the difference: how many records are missing, how many are
+//! unexpected, and the first few of both; of results in order also the first place that differs. If the variable `THALWEG_CHECK`
 //! is set to that number, only that run is made, and by [`agrees`](Check::agrees) the first one, with which it is compared. `THALWEG_CHECK_SEEDS` sets the number of seeds of every check; each
 //! seed also determines the number of cores, the batches and the credit.
 //!
@@ -38,6 +39,7 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
+mod compare;
 mod doors;
 mod interrupted;
 
@@ -52,9 +54,10 @@ use crate::runtime::Cluster;
 use crate::stream::{Chain, Environment, Stream};
 use crate::sync::join_all;
 use crate::{KeyedStream, Output, Result};
+use compare::compare;
 use interrupted::{Interrupted, Restarted, Resumed};
 use std::any::Any;
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 use std::num::NonZeroUsize;
 use std::panic::{Location, resume_unwind};
 use std::str::FromStr;
@@ -70,8 +73,6 @@ const TCP: &str = "THALWEG_CHECK_TCP";
 const SERIES: &str = "THALWEG_CHECK_SERIES";
 /// The variable that makes every check draw the numbers of tasks of stages.
 const TASKS: &str = "THALWEG_CHECK_TASKS";
-/// The number of differing records that are shown.
-const SHOWN: usize = 5;
 
 /// The end of a job under test: a stream, keyed or not, whose records are collected.
 pub trait Checked {
@@ -346,75 +347,6 @@ fn run(job: &Job<'_>, env: &Environment) -> Result<Answer> {
 
 fn collect(job: &Job<'_>, env: &Environment) -> Result<Answer, String> {
     run(job, env).map_err(|error| format!("failed: {error}"))
-}
-
-/// Describes how `found` differs from what was expected.
-fn compare<T: Data + Debug>(found: &[T], expected: &[T], ordered: bool) -> Result<(), String> {
-    let show = |is_found: bool, at: usize| {
-        let records = if is_found { found } else { expected };
-        records.get(at).map_or_else(|| "nothing".to_owned(), |record| format!("{record:?}"))
-    };
-    compare_encoded(encoded(found), encoded(expected), ordered, &show)
-}
-
-/// As [`compare`]; `show` describes a record of those that were found, or expected, by its number.
-fn compare_encoded(
-    mut found: Vec<Encoded>,
-    mut expected: Vec<Encoded>,
-    ordered: bool,
-    show: &dyn Fn(bool, usize) -> String,
-) -> Result<(), String> {
-    if ordered {
-        let differ = |at: &usize| found.get(*at).map(|x| &x.0) != expected.get(*at).map(|x| &x.0);
-        return match (0..found.len().max(expected.len())).find(differ) {
-            Some(at) => Err(format!("record {at} is {}, not {}", show(true, at), show(false, at))),
-            None => Ok(()),
-        };
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    expected.sort_by(|a, b| a.0.cmp(&b.0));
-    let (missing, unexpected) = (without(&expected, &found), without(&found, &expected));
-    if missing.is_empty() && unexpected.is_empty() {
-        return Ok(());
-    }
-    let mut message = format!("gave {} records, not the {} expected", found.len(), expected.len());
-    for (what, is_found, records) in [("missing", false, missing), ("unexpected", true, unexpected)]
-    {
-        if !records.is_empty() {
-            let _ = write!(message, "\n  {what} ({} in all):", records.len());
-            for record in records.into_iter().take(SHOWN) {
-                let _ = write!(message, "\n    {}", show(is_found, record));
-            }
-        }
-    }
-    Err(message)
-}
-
-/// The encoding of a record, and its number.
-type Encoded = (Vec<u8>, usize);
-
-/// Equal records have equal encodings, and encodings have an order.
-fn encoded<T: Data>(records: &[T]) -> Vec<Encoded> {
-    let mut all = Vec::with_capacity(records.len());
-    for (at, record) in records.iter().enumerate() {
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        all.push((bytes, at));
-    }
-    all
-}
-
-/// The numbers of the records that the first of two sorted lists contains more often than the second.
-fn without(these: &[Encoded], those: &[Encoded]) -> Vec<usize> {
-    let mut those = those.iter().map(|(bytes, _)| bytes).peekable();
-    let mut left = Vec::new();
-    for (bytes, record) in these {
-        while those.next_if(|other| *other < bytes).is_some() {}
-        if those.next_if(|other| *other == bytes).is_none() {
-            left.push(*record);
-        }
-    }
-    left
 }
 
 /// The configurations in which a job is run.
@@ -765,7 +697,9 @@ mod tests {
         assert!(said.contains(expected), "{said}");
         assert!(said.contains("THALWEG_CHECK=0"), "{said}");
         let said = complaint(|| check(|env| env.iter([1u8, 2])).ordered().equals([2u8, 1]));
-        assert!(said.contains("record 0 is 1, not 2"), "{said}");
+        let expected = "gave 2 records, as expected, but record 0 is 1, not 2\n  2 records are in \
+                        another place, and none is missing";
+        assert!(said.contains(expected), "{said}");
     }
 
     #[test]
