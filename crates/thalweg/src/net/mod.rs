@@ -201,7 +201,7 @@ impl Receiver {
     }
 
     /// Whether taking a frame may take long.
-    fn may_block(&self) -> bool {
+    pub(crate) fn may_block(&self) -> bool {
         self.receive.may_block()
     }
 

@@ -211,3 +211,44 @@ impl Network for Shared {
         thread.into_iter().for_each(join_other);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Signals;
+    use crate::net::{Part, Receive};
+    use std::sync::mpsc::Sender;
+    use std::thread::ThreadId;
+
+    /// Notes the threads that it runs on.
+    struct Runs {
+        on: Mutex<Sender<ThreadId>>,
+        may_block: bool,
+    }
+
+    impl Receive for Runs {
+        fn may_block(&self) -> bool {
+            self.may_block
+        }
+
+        fn receive(&self, _: HostId, _: &[u8]) -> Result<()> {
+            let _ = lock(&self.on).send(std::thread::current().id());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_may_block_does_not_run_on_the_networks_thread() {
+        let (shared, me) = (Shared::of(&[], 0), std::thread::current().id());
+        for (number, may_block) in [(0, false), (1, true)] {
+            let channel_of_job = Channel { job: 0, part: Part::Edge(number) };
+            let (on, runs_on) = channel();
+            let runs = Arc::new(Runs { on: Mutex::new(on), may_block });
+            shared.open(channel_of_job, Receiver::new(runs, Arc::new(Signals::default())));
+            // As the network's thread does.
+            shared.channels.take(HostId(1), channel_of_job, &[1]);
+            assert_eq!(runs_on.recv().unwrap() != me, may_block);
+        }
+        shared.channels.close(0);
+    }
+}

@@ -358,6 +358,20 @@ fn what_a_host_has_saved_at_its_end_is_given_back_when_it_is_replaced_and_not_wh
     assert_eq!(*lock(&saves.reports), [[[2]]]);
 }
 
+/// So they have a thread of their own, and a storage that fails for long keeps the network's thread from nothing, over TCP and MPI
+/// alike: not from reading, and not from signs of life.
+#[test]
+fn the_last_checkpoint_is_stored_where_messages_of_the_job_are_taken_which_may_block() {
+    let (job, network, saves) = on_host(HostId::FIRST);
+    let receiver = lock(&network.receiver).clone().expect("the job is there");
+    assert!(receiver.may_block());
+    job.one_ended(0, TaskCounts::default());
+    assert!(lock(&saves.reports).is_empty());
+    let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new() };
+    receiver.take(HostId(1), &JobMessage::Prepared(prepared, Ok(Some(vec![1]))).encoded());
+    assert_eq!(*lock(&saves.reports), [[[1]]]);
+}
+
 #[test]
 fn a_host_reports_its_end_again_once_it_has_ended_and_has_stored_it_again() {
     let (job, network, saves) = on_host(HostId(1));
