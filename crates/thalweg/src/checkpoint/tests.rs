@@ -146,6 +146,40 @@ fn what_no_operator_takes_is_refused_by_name_or_dropped() {
     assert!(dropped.iter().all(|line| line.contains("` of `old")), "{dropped:?}");
 }
 
+#[test]
+fn sinks_with_names_find_what_they_had_in_any_order() {
+    let (mut begun, id) = (0, |operator: &str, name: &str| StateId {
+        operator: operator.to_owned(),
+        name: name.to_owned(),
+    });
+    let job = |env: &Environment, is_swapped: bool| {
+        let [first, second] = env.iter(0..10_000u64).split();
+        let even = || first.filter(|n| n % 2 == 0).sink_name("even").collect::<Vec<_>>();
+        let odd = || second.filter(|n| n % 2 == 1).sink_name("odd").collect::<Vec<_>>();
+        match is_swapped {
+            true => {
+                let odd = odd();
+                (even(), odd)
+            }
+            false => (even(), odd()),
+        }
+    };
+    for seed in 0..4 {
+        let Taken { snapshot, .. } = saved(|env| drop(job(env, false)), 2, seed, 100).unwrap();
+        begun += u64::from(snapshot.entries(&id("even", "records")).next().unwrap().is_some());
+        let env = environment(3, seed);
+        let outputs = job(&env, true);
+        let restored = Checkpoints::new(Some(snapshot), None);
+        env.start_with(Some(&restored)).unwrap().wait().unwrap();
+        let [mut even, mut odd] = [outputs.0.take().unwrap(), outputs.1.take().unwrap()];
+        even.sort_unstable();
+        odd.sort_unstable();
+        assert!(even.into_iter().eq((0..10_000).step_by(2)), "seed {seed}");
+        assert!(odd.into_iter().eq((1..10_000).step_by(2)), "seed {seed}");
+    }
+    assert!(begun > 0, "no sink had anything");
+}
+
 /// An environment whose jobs may go on without states that their operators do not take.
 fn dropping() -> Environment {
     let mut config = environment(2, 0).config().clone();

@@ -159,7 +159,7 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             edge
         });
         let here = OnceLock::new();
-        self.close(origin, Details::none(), move |cx, op| {
+        self.close_in_sink(origin, Details::none(), move |cx, op| {
             slot.begin();
             let to = match &to_each_host {
                 None => {

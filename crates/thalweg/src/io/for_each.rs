@@ -68,7 +68,7 @@ impl<C: Chain> Stream<C> {
         F: for<'a> Fn(<C::Item as Record>::Of<'a>) + Send + Sync + 'static,
     {
         let f = Arc::new(f);
-        self.close(origin, Details::none(), move |cx, op| {
+        self.close_in_sink(origin, Details::none(), move |cx, op| {
             let (op, f) = (cx.op(op), Arc::clone(&f));
             Ok(ForEachPush { op, f, count: 0, types: PhantomData::<fn(&C::Item)> })
         });

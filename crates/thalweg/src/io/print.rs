@@ -43,7 +43,7 @@ impl<C: Chain> Stream<C> {
         for<'a> <C::Item as Record>::Of<'a>: Display,
     {
         let origin = Origin::here("print");
-        self.gather(origin).close(origin, Details::none(), |cx, op| {
+        self.gather(origin).close_in_sink(origin, Details::none(), |cx, op| {
             Ok(PrintPush::<C::Item, _>::new(cx.op(op), io::stdout))
         });
     }

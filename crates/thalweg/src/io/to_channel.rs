@@ -85,6 +85,7 @@ impl<C: Chain> Stream<C> {
         };
         let one = self.gather(origin);
         let (edge, all) = one.env.to_each_host(hosts, one.stage, origin);
+        one.builder().pass_sink_name(one.stage, all.stage);
         one.close(Origin { kind: "broadcast", ..origin }, Details::none(), move |cx, op| {
             let hosts = Broadcast::new(edge.lanes_from(cx.task, cx.op(op)));
             Ok(ToHosts { hosts, record: Vec::new(), types: PhantomData::<fn(&C::Item)> })
@@ -121,7 +122,7 @@ impl<C: Chain> Stream<C> {
         };
         let sender = Arc::new(Sender { shared });
         let (env, stage) = (self.env.clone(), self.stage);
-        self.close(origin, Details::none(), move |cx, op| {
+        self.close_in_sink(origin, Details::none(), move |cx, op| {
             let me = cx.links.hosts().me();
             let here = cx.hosts.iter().filter(|host| **host == me).count();
             lock(&sender.shared.queue).unended.get_or_insert(here);

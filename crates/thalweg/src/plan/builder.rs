@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{LaneSettings, TasksOf};
 use crate::flow::Task;
 use crate::net::{Hosts, Links};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 
 /// Creates one task of a stage.
@@ -35,6 +35,8 @@ pub(crate) struct Builder {
     pub(crate) connectors: Vec<Connector>,
     /// The batch modes of the exchanges that end stages, where the program has set one.
     pub(crate) batch_modes: HashMap<usize, BatchMode>,
+    /// The names of the sinks in which stages, or those behind them, are to end, where the program has set one.
+    pub(crate) sink_names: BTreeMap<usize, String>,
     /// Open the channels of ties that concern hosts without tasks of them.
     pub(crate) openers: Vec<Opener>,
     /// The heads of the loops that have no tail yet.
@@ -209,6 +211,20 @@ impl Builder {
         }
     }
 
+    /// The sink that is to get the name set for this stage ends another one, behind it.
+    pub(crate) fn pass_sink_name(&mut self, from: usize, to: usize) {
+        if let Some(name) = self.sink_names.remove(&from) {
+            self.sink_names.insert(to, name);
+        }
+    }
+
+    /// The last operator of a stage is a sink: gives it the name that is set for it, if there is one.
+    pub(crate) fn name_sink(&mut self, stage: usize) {
+        if let Some(name) = self.sink_names.remove(&stage) {
+            self.name(stage, name);
+        }
+    }
+
     /// Notes that the last operator of a stage needs the number of tasks that the stage has.
     pub(crate) fn fix_tasks(&mut self, stage: usize, why: &'static str) {
         if let Some(&last) = self.plan.stages[stage].operators.last() {
@@ -309,14 +325,15 @@ impl Operator {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::BatchMode;
+    use crate::config::{BatchMode, Config};
     use crate::dynamic::{Graph, col, lit};
-    use crate::error::Result;
+    use crate::error::{ErrorKind, Result};
     use crate::operators::time::Watermarks;
     use crate::operators::window::{EventTimeWindow, SessionWindow};
     use crate::plan::Edge;
     use crate::time::Timestamp;
     use crate::{Chain, Environment, Stream};
+    use std::num::NonZeroUsize;
     use std::time::Duration;
 
     fn states(env: &Environment) -> Vec<String> {
@@ -483,6 +500,41 @@ mod tests {
         env.range(0..9).unique().for_each(drop);
         env.range(0..9).unique().name("seen").for_each(drop);
         assert_eq!(states(&env), ["unique-0", "unique-0-2", "seen"]);
+    }
+
+    #[test]
+    fn sinks_have_the_names_that_are_set_before_them() {
+        let config = Config { cores: NonZeroUsize::MIN.saturating_add(1), ..Config::default() };
+        let env = Environment::with_config(config);
+        let [first, second, third] = env.range(0..9).split();
+        // What gathers the records is in another stage than the sink.
+        first.sink_name("file").map(|n| n.to_string()).write_lines("numbers.txt");
+        second.group_by(|n| n % 2).count().sink_name("counts").unkey().for_each(drop);
+        let _all = third.sink_name("all").collect::<Vec<_>>();
+        let plan = env.plan();
+        for (kind, name) in [("write_lines", "file"), ("for_each", "counts"), ("collect", "all")] {
+            let named: Vec<_> = plan.operators.iter().filter(|op| op.name == name).collect();
+            let [sink] = named[..] else { panic!("{name}: {named:?}") };
+            assert_eq!((&*sink.kind, plan.state_id(sink.id)), (kind, name.to_owned()));
+            let stage = &plan.stages[sink.stage];
+            assert_eq!(stage.operators.last(), Some(&sink.id), "{name} is no sink");
+            assert!(plan.edges.iter().all(|edge| edge.from != sink.stage), "{name} is no sink");
+        }
+    }
+
+    #[test]
+    fn a_name_of_a_sink_that_names_none_is_refused() {
+        let env = Environment::new();
+        let both: [_; 2] = env.range(0..9).sink_name("lost").split();
+        both.into_iter().for_each(|numbers| numbers.for_each(drop));
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        assert!(error.message().starts_with("no sink has got the name `lost`"), "{error}");
+        let env = Environment::new();
+        let both: [_; 2] = env.range(0..9).split();
+        both.into_iter().for_each(|numbers| numbers.sink_name("one").for_each(drop));
+        let error = env.run().unwrap_err();
+        assert_eq!(error.message(), "two operators are named `one`; names must differ");
     }
 
     #[test]

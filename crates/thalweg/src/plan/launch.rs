@@ -626,6 +626,13 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
             return Err(Error::new(ErrorKind::Plan, what).in_operator(last.unwrap_or_default()));
         }
     }
+    if let Some((stage, name)) = builder.sink_names.first_key_value() {
+        let last = plan.stages[*stage].operators.last().map(|&op| plan.operators[op].label());
+        let what = format!(
+            "no sink has got the name `{name}`: call `sink_name` right before the sink, on the stream that ends in it"
+        );
+        return Err(Error::new(ErrorKind::Plan, what).in_operator(last.unwrap_or_default()));
+    }
     // Without a tail, its head would wait for the end of the first round for ever. The last stream of its body may be one
     // that needs no sink.
     if let Some(&head) = builder.open_loops.first() {

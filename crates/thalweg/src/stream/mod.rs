@@ -158,6 +158,20 @@ impl<C: Chain> Stream<C> {
         self.env.builder().close(self.stage, Box::new(factory));
     }
 
+    /// As [`close`](Self::close), in a sink.
+    pub(crate) fn close_in_sink<N>(
+        self,
+        origin: Origin,
+        details: Details,
+        end: impl Fn(&TaskContext<'_>, usize) -> crate::Result<N> + Send + 'static,
+    ) where
+        N: Push<C::Item, C::Time> + 'static,
+    {
+        let (env, stage) = (self.env.clone(), self.stage);
+        self.close(origin, details, end);
+        env.builder().name_sink(stage);
+    }
+
     /// Ends the stage with an exchange and begins the next one in this parallelism; `end` makes the
     /// sending end of each task.
     pub(crate) fn exchange<N>(
@@ -174,6 +188,7 @@ impl<C: Chain> Stream<C> {
         let env = self.env.clone();
         let bounded = self.is_bounded();
         let stage = env.builder().stage_after(&[self.stage], parallelism, bounded);
+        env.builder().pass_sink_name(self.stage, stage);
         let edge = self.send_to(stage, origin, distribution, end);
         env.receive(stage, origin, vec![edge])
     }
@@ -239,9 +254,33 @@ impl<C: Chain> Stream<C> {
     }
 
     /// Names the operator before: in plans, statistics and messages, and as the identity of its
-    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job.
+    /// state ([`State::id`](crate::plan::State::id)). Names must differ within a job. For sinks, which return no stream, there
+    /// is [`sink_name`](Self::sink_name).
     pub fn name(self, name: impl Into<String>) -> Self {
         self.builder().name(self.stage, name.into());
+        self
+    }
+
+    /// Names the sink that follows, as [`name`](Self::name) does other operators: in plans, statistics and messages, and in
+    /// checkpoints. Without a name, a checkpoint knows a sink by its kind and its number among those, so that none can be added
+    /// in front of it or removed.
+    ///
+    /// # Errors
+    ///
+    /// If the stream ends in no sink, as where it is split, the job is refused at its start.
+    ///
+    /// ```
+    /// use thalweg::Environment;
+    ///
+    /// let env = Environment::new();
+    /// let out = env.range(0..10).map(|n| n * n).sink_name("squares").collect::<Vec<_>>();
+    /// assert!(env.plan().operators.iter().any(|op| op.kind == "collect" && op.name == "squares"));
+    /// env.run()?;
+    /// assert_eq!(out.take()?.len(), 10);
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn sink_name(self, name: impl Into<String>) -> Self {
+        self.builder().sink_names.insert(self.stage, name.into());
         self
     }
 }

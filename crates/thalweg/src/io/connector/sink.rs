@@ -258,7 +258,7 @@ impl<C: Chain> Stream<C> {
         let details = Details::of("sink", sink.describe());
         let sink = Arc::new(sink);
         let is_committed = AtomicBool::new(false);
-        self.close(Origin::here("write"), details, move |cx, op| {
+        self.close_in_sink(Origin::here("write"), details, move |cx, op| {
             WritePush::open(&sink, &is_committed, cx, op)
         });
     }

@@ -62,7 +62,7 @@ impl<C: Chain> Stream<C> {
             FilePush::open(cx, op, None, Claims::Checked, create)
         };
         if is_one {
-            encoded.with_fixed_tasks("one file is written").close(origin, details, open);
+            encoded.with_fixed_tasks("one file is written").close_in_sink(origin, details, open);
         } else {
             let gather = Origin { kind: "gather", ..origin };
             let gathered = encoded.exchange(
@@ -71,7 +71,7 @@ impl<C: Chain> Stream<C> {
                 Parallelism::Fixed(1),
                 |cx, op, edge| edge.outlet(cx.task, cx.op(op), RoundRobin::starting_at(0)),
             );
-            gathered.close(origin, details, open);
+            gathered.close_in_sink(origin, details, open);
         }
     }
 
@@ -84,7 +84,7 @@ impl<C: Chain> Stream<C> {
         let dir = Arc::new(NewDir::new(dir));
         let encoded = self.encoded(origin, encode);
         let (env, stage) = (encoded.env.clone(), encoded.stage);
-        encoded.close(origin, details, move |cx, op| {
+        encoded.close_in_sink(origin, details, move |cx, op| {
             let part = |task: usize| format!("part-{task:05}.{ending}");
             let me = cx.links.hosts().me();
             let of_others = (0..cx.tasks).filter(|task| cx.hosts[*task] != me).map(part);

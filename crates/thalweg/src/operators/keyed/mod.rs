@@ -130,4 +130,9 @@ impl<C: Chain, G, P> KeyedStream<C, G, P> {
     pub fn name(self, name: impl Into<String>) -> Self {
         Self::new(self.stream.name(name), self.keys)
     }
+
+    /// Names the sink that follows: see [`Stream::sink_name`].
+    pub fn sink_name(self, name: impl Into<String>) -> Self {
+        Self::new(self.stream.sink_name(name), self.keys)
+    }
 }
