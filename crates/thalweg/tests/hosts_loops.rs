@@ -56,11 +56,12 @@ fn every_host_changes_its_state_by_what_all_have_folded() {
 
 #[test]
 fn partial_states_are_merged_in_the_order_of_the_hosts() {
-    // Source and tails have a task a core, so parts are in the order of the tasks on all hosts.
+    // Source and tails have a task a core, so parts are in the order of the tasks on all hosts. A job that goes on from a
+    // checkpoint may have others from then on: twice at most.
     check(|env| {
         env.iter(0..40u64)
             .shuffle()
-            .replay(3, Vec::new(), |numbers, _| numbers.map(|n| *n))
+            .replay(9, Vec::new(), |numbers, _| numbers.map(|n| *n))
             .fold(
                 |part: &mut Vec<Vec<u64>>, n| match part.last_mut() {
                     Some(own) => own.push(n),
@@ -73,11 +74,14 @@ fn partial_states_are_merged_in_the_order_of_the_hosts() {
     })
     .satisfies(|outcomes| {
         let [rounds] = &outcomes[..] else { return Err(format!("{outcomes:?}")) };
-        let mut all: Vec<u64> = rounds[0].iter().flatten().copied().collect();
-        all.sort_unstable();
-        let same = rounds.iter().all(|round| *round == rounds[0]);
-        let whole = rounds.len() == 3 && all == (0..40).collect::<Vec<_>>();
-        if same && whole { Ok(()) } else { Err(format!("{rounds:?}")) }
+        let is_whole = |round: &Vec<Vec<u64>>| {
+            let mut all: Vec<u64> = round.iter().flatten().copied().collect();
+            all.sort_unstable();
+            all == (0..40).collect::<Vec<_>>()
+        };
+        let changes = rounds.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        let is_right = rounds.len() == 9 && changes <= 2 && rounds.iter().all(is_whole);
+        if is_right { Ok(()) } else { Err(format!("{rounds:?}")) }
     });
 }
 

@@ -307,6 +307,18 @@ impl Checkpoints {
     /// The handle of a task's state. `task` is one of `tasks`.
     pub(crate) fn handle(
         self: &Arc<Self>,
+        state: (Op, StateId, Shape),
+        task: (usize, usize),
+        redistribution: Redistribution,
+    ) -> StateHandle {
+        let handle = self.reader(state, task, redistribution);
+        lock(&self.slots).extend(handle.0.iter().map(|handle| Arc::clone(&handle.slot)));
+        handle
+    }
+
+    /// As [`handle`](Self::handle), of a state that other tasks save: it is only restored.
+    pub(crate) fn reader(
+        self: &Arc<Self>,
         (op, id, shape): (Op, StateId, Shape),
         (task, tasks): (usize, usize),
         redistribution: Redistribution,
@@ -323,7 +335,6 @@ impl Checkpoints {
             supersedes: OnceLock::new(),
             position: OnceLock::new(),
         });
-        lock(&self.slots).push(Arc::clone(&slot));
         let all = Arc::clone(self);
         StateHandle(Some(Handle { all, slot, task, tasks, redistribution }))
     }

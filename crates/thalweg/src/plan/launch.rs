@@ -100,14 +100,26 @@ impl<'a> TaskContext<'a> {
         if self.checkpoints.is_none() {
             return StateHandle::none();
         }
-        // What the operator reads or writes, and how many, must be as before too.
+        self.state_of_operator(id, name, redistribution, (entries(), self.given(id)))
+    }
+
+    /// The kind of an operator, and what it was given: what it reads or writes, and how many, must be as before too.
+    fn given(&self, id: usize) -> String {
         let op = &self.plan.operators[id];
         let details = op.details.to_string();
-        let operator = match details.is_empty() {
+        match details.is_empty() {
             true => op.kind.clone(),
             false => format!("{} ({details})", op.kind),
-        };
-        self.state_of_operator(id, name, redistribution, (entries(), operator))
+        }
+    }
+
+    /// The handle by which a task reads a [state](Self::state) that the tasks of another operator save, perhaps on other hosts.
+    /// All of it is restored.
+    pub(crate) fn state_of_others<E: Data>(&self, id: usize, name: &str) -> StateHandle {
+        let Some(all) = self.checkpoints else { return StateHandle::none() };
+        let shape = Shape { entries: E::schema(), operator: self.given(id), by_key: false };
+        let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
+        all.reader((self.op(id), state, shape), (self.task, self.tasks), Redistribution::United)
     }
 
     /// As [`state`](Self::state), of an operator that can go on with it whatever it is given.
@@ -543,9 +555,9 @@ fn make(
     }
 
     if let Some(checkpoints) = checkpoints {
-        let (me, several) = (links.hosts().me(), links.hosts().count() > 1);
+        let me = links.hosts().me();
         let is_here = |stage: usize| hosts[stage].contains(&me);
-        match plan.check_saved(checkpoints, several, is_here) {
+        match plan.check_saved(checkpoints, is_here) {
             Err(error) if checkpoints.is_trial() => checkpoints.refuse(error),
             checked => checked?,
         }

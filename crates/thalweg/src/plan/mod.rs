@@ -211,6 +211,9 @@ pub enum TieKind {
     Rounds,
     /// The tail of a loop hands records to its head, for the next round. Its operators are the head and the tail.
     Feedback,
+    /// The tasks of a loop's head agree that the input of all of them is complete, and in a job with checkpoints on the barriers
+    /// that come before the first round.
+    Input,
     /// The head of a delta iteration and the tail of the same keys hand each other the solution.
     Solution,
     /// The tasks of a source share out what is to be read.

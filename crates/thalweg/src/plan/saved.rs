@@ -273,7 +273,6 @@ impl Plan {
     pub(super) fn check_saved(
         &self,
         checkpoints: &Checkpoints,
-        several_hosts: bool,
         is_here: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let refuse = |op: &Operator, what: &str| {
@@ -286,9 +285,6 @@ impl Plan {
         for op in &self.operators {
             if let Some(why) = op.why_not_in_loop() {
                 return refuse(op, why);
-            }
-            if op.loops > 0 && several_hosts {
-                return refuse(op, "it is in a loop, and rounds of several hosts are not saved");
             }
             let covers = || checkpoints.covers(op.id) || checkpoints.lacks_states();
             if op.remembers() && is_here(op.stage) && !covers() {

@@ -643,6 +643,8 @@ mod hosts;
 mod last;
 #[cfg(all(test, not(miri)))]
 mod leftovers;
+#[cfg(all(test, not(miri)))]
+mod loops;
 
 #[cfg(test)]
 mod tests {

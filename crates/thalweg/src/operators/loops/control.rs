@@ -6,6 +6,7 @@
 
 use super::hosts::{Ending, Gathering, RoundEnd};
 use super::outcome::{Ended, Outcome};
+use crate::checkpoint::StateHandle;
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,6 +43,10 @@ pub struct Control<S> {
     gathered: AtomicU64,
     /// Which barriers pass the loop before its next round.
     boundary: Mutex<Boundary>,
+    /// How many rounds had ended at the checkpoint that the job has begun with, and whether the loop was over.
+    before: OnceLock<(u64, bool)>,
+    /// Restores what the heads have saved, on a host that may have none of them.
+    restore_here: fn(&Self, &TaskContext<'_>) -> Result<()>,
     /// Joins this host with the others.
     join: OnceLock<Join<S>>,
     /// Where hosts learn that the input of all heads is complete, if the first round waits for it.
@@ -67,6 +72,14 @@ struct Boundary {
     gathered: bool,
     /// The last one.
     last: Epoch,
+}
+
+/// The barriers that come before a round, as hosts agree on them: all up to this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Data)]
+pub(super) struct Barriers {
+    last: u64,
+    /// Whether the job is suspended there, so that no head begins the round.
+    suspends: bool,
 }
 
 /// A run of a loop: the only one, unless the loop is in the body of another.
@@ -96,7 +109,7 @@ pub(super) enum Needs {
     Records,
 }
 
-impl<S: Clone> Control<S> {
+impl<S: Data + Clone + Sync> Control<S> {
     /// `head` is the number of the head in the plan, in a loop of this depth.
     pub(super) fn new(head: usize, depth: Depth, initial: S, most: u64, needs: Needs) -> Self {
         let log = RoundLog::default();
@@ -114,11 +127,37 @@ impl<S: Clone> Control<S> {
             complete: AtomicU64::new(0),
             gathered: AtomicU64::new(0),
             boundary: Mutex::default(),
+            before: OnceLock::new(),
+            restore_here: Self::restore_from_heads,
             join: OnceLock::new(),
             gathering: OnceLock::new(),
         }
     }
 
+    /// Goes on after the rounds that had ended at the checkpoint, if the job begins with one, with the state that there was:
+    /// `saved` has both. Returns how many rounds these are, and whether the loop was over.
+    pub(super) fn restore(&self, saved: &StateHandle) -> Result<(u64, bool)> {
+        if let Some(before) = self.before.get() {
+            return Ok(*before);
+        }
+        let mut before = (0, false);
+        saved.restore(|(rounds, is_over, state): (u64, bool, S)| {
+            before = (rounds, is_over);
+            *lock(&self.state) = Arc::new(state);
+            lock(&self.run).rounds = rounds;
+            self.decided.store(2 * rounds, Ordering::Release);
+            Ok(())
+        })?;
+        Ok(*self.before.get_or_init(|| before))
+    }
+
+    /// As [`restore`](Self::restore), in a task of any operator of the loop.
+    fn restore_from_heads(&self, cx: &TaskContext<'_>) -> Result<()> {
+        self.restore(&cx.state_of_others::<(u64, bool, S)>(self.head, "rounds")).map(drop)
+    }
+}
+
+impl<S: Clone> Control<S> {
     /// Registers a head, to be woken when a round has ended.
     pub(super) fn add_head(&self, head: Waker) {
         lock(&self.tasks).heads.push(head);
@@ -132,10 +171,11 @@ impl<S: Clone> Control<S> {
     /// Joins the other hosts of the loop, if there are any. Called in each task of the loop's operators, with the number
     /// of the operator.
     pub(super) fn join_hosts(self: &Arc<Self>, cx: &TaskContext<'_>, op: usize) -> Result<()> {
-        match self.join.get() {
-            Some(join) if cx.links.hosts().count() > 1 => join(self, cx, op),
-            _ => Ok(()),
+        if cx.links.hosts().count() == 1 {
+            return Ok(());
         }
+        (self.restore_here)(self, cx)?;
+        self.join.get().map_or(Ok(()), |join| join(self, cx, op))
     }
 
     /// The body has been described: nothing that is described from now on belongs to it.
@@ -155,18 +195,11 @@ impl<S: Clone> Control<S> {
         }
     }
 
-    /// Goes on after so many rounds with this state: that of the checkpoint.
-    pub(super) fn restore(&self, rounds: u64, state: S) {
-        *lock(&self.state) = Arc::new(state);
-        lock(&self.run).rounds = rounds;
-        self.decided.store(2 * rounds, Ordering::Release);
-    }
-
     /// The last barrier that heads send before the next round.
     ///
-    /// A barrier must come before the same round at all heads, or what they save would not belong together. So whoever ends a
-    /// round, or completes the input, decides it for all; and as long as the input is not complete, heads take note under the
-    /// lock of what they send.
+    /// A barrier must come before the same round at all heads, or what they save would not belong together. So it is decided for
+    /// all where a round ends, or the input is complete; and as long as the input is not complete, heads take note under the
+    /// lock of what they send. On several hosts, see [`hosts`](super::hosts).
     pub(super) fn barriers(&self, signals: &Signals) -> Epoch {
         let mut boundary = lock(&self.boundary);
         if !boundary.gathered {
@@ -175,9 +208,22 @@ impl<S: Clone> Control<S> {
         boundary.last
     }
 
-    /// Decides which barriers come before the next round: all that were requested.
-    fn decide_barriers(&self, signals: &Signals) {
-        *lock(&self.boundary) = Boundary { gathered: true, last: signals.epoch() };
+    /// From now on, heads of this host send no barriers but those that were requested. Returns which these are: on one host, they
+    /// come before the next round.
+    pub(super) fn hold_barriers(&self, signals: &Signals) -> Barriers {
+        let mut boundary = lock(&self.boundary);
+        let last = signals.epoch();
+        *boundary = Boundary { gathered: true, last };
+        Barriers { last: last.0, suspends: signals.is_last_barrier(last) }
+    }
+
+    /// The hosts have agreed that these barriers come before the next round.
+    pub(super) fn set_barriers(&self, barriers: Barriers, signals: &Signals) {
+        let last = Epoch(barriers.last);
+        // The order to send them may come to this host later, and with it that no round follows.
+        let is_last = barriers.suspends && !signals.is_last_barrier(last);
+        signals.barrier_asked(last, is_last);
+        *lock(&self.boundary) = Boundary { gathered: true, last };
     }
 
     /// The statistics of the rounds so far.
@@ -206,6 +252,11 @@ impl<S: Clone> Control<S> {
         self.decided.load(Ordering::Acquire) / 2
     }
 
+    /// Those of them that have ended since the tasks were made, and not before the checkpoint.
+    pub(super) fn rounds_here(&self) -> u64 {
+        self.rounds() - self.before.get().map_or(0, |before| before.0)
+    }
+
     /// The decision after `rounds` rounds of all runs; `None` while the last of them is still running.
     pub(super) fn verdict(&self, rounds: u64) -> Option<Verdict> {
         let decided = self.decided.load(Ordering::Acquire);
@@ -215,13 +266,15 @@ impl<S: Clone> Control<S> {
 
     /// Ends a round in which `out` records came out of the body and `fed` were fed back: changes the state, and
     /// decides whether there is another round. `change` returns whether the condition that ends the loop holds.
-    /// After the last round of a run, the state is that which the next one begins with.
+    /// After the last round of a run, the state is that which the next one begins with. `agreed` are the barriers that come before
+    /// the next round, where another host has decided that; returns which these are.
     pub(super) fn end_round(
         &self,
         [out, fed]: [u64; 2],
         (clock, signals): (&Clock, &Signals),
+        agreed: Option<Barriers>,
         change: impl FnOnce(&mut S) -> bool,
-    ) {
+    ) -> Barriers {
         let mut state = lock(&self.state);
         // It is copied only if another handle to it exists, which is not the case between two rounds.
         let value = Arc::make_mut(&mut state);
@@ -244,11 +297,18 @@ impl<S: Clone> Control<S> {
         }
         drop(run);
         drop(state);
-        self.decide_barriers(signals);
+        let barriers = match agreed {
+            None => self.hold_barriers(signals),
+            Some(barriers) => {
+                self.set_barriers(barriers, signals);
+                barriers
+            }
+        };
         let rounds = self.decided.load(Ordering::Relaxed) / 2 + 1;
         self.decided.store(2 * rounds + u64::from(ended.is_some()), Ordering::Release);
         let tasks = lock(&self.tasks);
         tasks.heads.iter().chain(&tasks.readers).for_each(Waker::wake);
+        barriers
     }
 
     /// The outcome of the run that has ended.
@@ -269,7 +329,7 @@ impl<S: Clone + Send + Sync + 'static> Control<S> {
         }
         match self.gathering.get().map(Weak::upgrade) {
             None => {
-                self.decide_barriers(signals);
+                self.hold_barriers(signals);
                 self.all_gathered();
             }
             Some(Some(hosts)) => hosts.contribute(Vec::new())?,
@@ -351,7 +411,7 @@ where
         match self.ending.rounds.get().map(Weak::upgrade) {
             None => guard(op, || {
                 let until = |state: &mut S| (self.ending.until)(state, merged());
-                self.control.end_round(counts, (clock, op.signals()), until);
+                self.control.end_round(counts, (clock, op.signals()), None, until);
             }),
             Some(Some(hosts)) => {
                 let part = guard(op, merged);

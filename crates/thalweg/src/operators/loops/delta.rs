@@ -233,7 +233,7 @@ where
     type Left = Leaving<(K, V), T>;
 
     const AT_ONCE: bool = false;
-    const AFTER_ALL: Option<TieKind> = Some(TieKind::Solution);
+    const AFTER_ALL: bool = true;
 
     #[inline(always)]
     fn take<N: Push<(K, V), T>>(&mut self, item: I::Of<'_>, _: T, _: &mut N) -> Result<()> {

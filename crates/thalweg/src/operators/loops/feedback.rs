@@ -125,6 +125,7 @@ impl<I: Portable + ?Sized, T: Time> Feedback<I, T> {
             from: Self::clone(self),
             head: cx.task,
             own: None,
+            has_begun: false,
             saved: StateHandle::none(),
             remote,
             batches: VecDeque::new(),
@@ -237,6 +238,8 @@ pub struct Eater<I: Portable + ?Sized, T> {
     head: usize,
     /// Where the input of the loop goes in a job with checkpoints: it waits for the first round.
     own: Option<Feeder<I, T>>,
+    /// Whether a round has begun with records from here.
+    has_begun: bool,
     /// The records of the next round.
     saved: StateHandle,
     /// The records that tails of other hosts feed back, if there are any.
@@ -273,6 +276,16 @@ impl RemoteInput {
         let Some([even, odd]) = self.inbox.take_excess(self.head) else { return Ok(()) };
         self.write(0, even)?;
         self.write(1, odd)
+    }
+
+    /// Whether records of the next round are on disk.
+    fn is_on_disk(&self) -> bool {
+        self.writers[(self.rounds as usize + 1) % 2].is_some()
+    }
+
+    /// Passes the encoded batches of the next round to `each`, which are in memory.
+    fn see(&self, each: impl FnMut(&[u8])) {
+        self.inbox.see(self.head, self.rounds + 1, each);
     }
 
     /// The records of the next round, in memory and on disk.
@@ -317,12 +330,20 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
         let held = &mut *lock(&self.from.0.heads[self.head]);
         self.batches.append(&mut held.batches);
         self.files.append(&mut held.files);
-        if let Some(remote) = &mut self.remote {
+        let is_fed = self.is_fed();
+        self.has_begun = true;
+        if let Some(remote) = self.remote.as_mut().filter(|_| is_fed) {
             let (encoded, file) = remote.take()?;
             self.encoded = encoded;
             self.files.extend(file);
         }
         Ok(())
+    }
+
+    /// Whether the next round has what a round before has fed back. The first one from here has the input of the loop, while other
+    /// hosts may be in it already and feed back for the second.
+    fn is_fed(&self) -> bool {
+        self.own.is_none() || self.has_begun
     }
 
     /// Drops the records of a round that does not take place.
@@ -418,22 +439,28 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
 
     fn save(&self, event: Event) {
         self.saved.save(event, |out| {
-            let held = lock(&self.from.0.heads[self.head]);
-            let on_disk = self.own.as_ref().is_some_and(|own| own.writer.is_some());
             if event == Event::End {
                 return;
             }
-            if on_disk || !held.files.is_empty() {
+            let held = lock(&self.from.0.heads[self.head]);
+            let remote = self.remote.as_ref().filter(|_| self.is_fed());
+            let on_disk = self.own.as_ref().is_some_and(|own| own.writer.is_some());
+            if on_disk || !held.files.is_empty() || remote.is_some_and(RemoteInput::is_on_disk) {
                 return out.refuse(ON_DISK);
             }
+            let mut number = 0;
+            let mut add = |encode: &dyn Fn(&mut Vec<u8>)| {
+                // Dealt out to all heads, of which there may be another number.
+                out.add_by_key(hash_u64((self.head as u64) << 32 | number), encode);
+                number += 1;
+            };
             let own = self.own.iter().flat_map(|own| own.full.iter().map(|(batch, _)| batch));
             let open = self.own.iter().map(|own| &own.open);
             let fed_back = held.batches.iter().map(|(batch, _)| batch);
             let batches = own.chain(open).chain(fed_back).filter(|batch| !batch.is_empty());
-            for (number, batch) in batches.enumerate() {
-                // Dealt out to all heads, of which there may be another number.
-                let hash = hash_u64((self.head as u64) << 32 | number as u64);
-                out.add_by_key(hash, |bytes| batch.encode(bytes));
+            batches.for_each(|batch| add(&|bytes| batch.encode(bytes)));
+            if let Some(remote) = remote {
+                remote.see(|batch| add(&|bytes| bytes.extend_from_slice(batch)));
             }
         });
     }

@@ -28,10 +28,9 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     const AT_ONCE: bool;
 
-    /// If the first round waits until the input of every task is complete: the tie of the loop by which hosts learn
-    /// that it is.
+    /// Whether the first round waits until the input of every task is complete, in all jobs.
     #[doc(hidden)]
-    const AFTER_ALL: Option<TieKind> = None;
+    const AFTER_ALL: bool = false;
 
     /// Accepts a record of the loop's input.
     #[doc(hidden)]
@@ -104,7 +103,8 @@ impl<C: Chain> Stream<C> {
                 Looped { prev, op, control, make, outcome: edge, types: PhantomData }
             })
             .bounded_for("a round ends when all of the input has gone through")
-            .tied(TieKind::Rounds);
+            .tied(TieKind::Rounds)
+            .tied(TieKind::Input);
         if rounds == 0 {
             let what = "a loop of no rounds";
             head.refuse(crate::Error::new(crate::ErrorKind::Plan, what));
@@ -145,18 +145,14 @@ where
         N: Push<X::Out, C::Time> + 'static,
     {
         self.control.add_head(cx.waker.clone());
-        self.control.join_hosts(cx, self.op)?;
-        if let Some(kind) = X::AFTER_ALL {
-            Gathering::join(&self.control, cx, kind, self.op)?;
-        }
         // It is that of all tasks; the first one saves it.
         let saved = cx.state::<(u64, bool, S)>(self.op, "rounds", Redistribution::United);
-        let (mut rounds, mut was_over) = (0, false);
-        saved.restore(|(ended, over, state): (u64, bool, S)| {
-            (rounds, was_over) = (ended, over);
-            self.control.restore(ended, state);
-            Ok(())
-        })?;
+        let (rounds, was_over) = self.control.restore(&saved)?;
+        self.control.join_hosts(cx, self.op)?;
+        let gathers = X::AFTER_ALL || saved.is_on();
+        if gathers {
+            Gathering::join(&self.control, cx, self.op, saved.is_on())?;
+        }
         let (input, left) = (self.make)(cx, self.op)?;
         let outcome = self.outcome.outlet(cx.task, cx.op(self.op), RoundRobin::starting_at(0));
         let push = HeadPush {
@@ -168,7 +164,7 @@ where
             input,
             // What comes into the body must not pass a barrier that finds other heads in the next round.
             at_once: X::AT_ONCE && !saved.is_on(),
-            gathers: X::AFTER_ALL.is_some() || saved.is_on(),
+            gathers,
             phase: Phase::Taking,
             rounds,
             runs: 0,

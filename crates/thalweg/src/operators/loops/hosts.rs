@@ -4,16 +4,22 @@
 //! on the way in the order of the hosts. That host changes its state by it and decides whether there is another round.
 //! The others get what was merged, and change their own copies of the state by it.
 //!
-//! A host takes part if it has a task of the head, of the tail, or of an operator that reads the state: these are the
-//! operators of the loop's tie. Records of a round may arrive on a host before the state of that round, so the tasks
+//! In a job with checkpoints, all heads must send the same barriers before a round. From the beginning of a round to the decision
+//! after it no head sends any, so it is enough that the decision says which come next. Before the first round, heads whose input
+//! has ended send barriers while others still take theirs. So hosts agree twice ([`Gathering`]): first, that the input of all heads
+//! is complete. From then on the heads of a host hold back what is requested, and the host contributes the last barrier that was
+//! requested before. The latest of these is the last one before the first round, and what was held back follows later.
+//!
+//! A host takes part in the rounds if it has a task of the head, of the tail, or of an operator that reads the state: these
+//! are the operators of the loop's tie. Records of a round may arrive on a host before the state of that round, so the tasks
 //! that read it wait ([`with`](crate::Stream::with)).
 
-use super::control::Control;
+use super::control::{Barriers, Control};
 use crate::clock::Clock;
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::flow::{Op, guard};
-use crate::net::{Agree, Agreement, HostId, Part};
+use crate::flow::{Op, Signals, guard};
+use crate::net::{Agree, Agreement, HostId, Links, Part};
 use crate::plan::{Builder, TaskContext, Tie, TieKind};
 use crate::runtime::Running;
 use std::collections::BTreeSet;
@@ -23,7 +29,9 @@ use std::sync::{Arc, OnceLock, Weak};
 pub(super) fn tie_tail(builder: &mut Builder, head: usize, stage: usize) {
     builder.open_loops.retain(|open| *open != head);
     let Some(&tail) = builder.plan.stages[stage].operators.last() else { return };
-    for tie in builder.plan.ties.iter_mut().filter(|tie| tie.operators.first() == Some(&head)) {
+    let joins_tail =
+        |tie: &&mut Tie| tie.kind != TieKind::Input && tie.operators.first() == Some(&head);
+    for tie in builder.plan.ties.iter_mut().filter(joins_tail) {
         tie.operators.insert(1, tail);
     }
 }
@@ -170,15 +178,21 @@ where
         Error::new(kind, what).in_operator(&*self.op.name())
     }
 
-    /// Changes this host's state; `decide` returns whether the condition holds, from what `until` says here.
-    fn end_round(&self, end: RoundEnd<D>, decide: impl FnOnce(bool) -> bool) {
+    /// Changes this host's state; `decide` returns whether the condition holds, from what `until` says here. `agreed` are the
+    /// barriers that come before the next round, unless this host decides that; returns which these are.
+    fn end_round(
+        &self,
+        end: RoundEnd<D>,
+        agreed: Option<Barriers>,
+        decide: impl FnOnce(bool) -> bool,
+    ) -> Barriers {
         let RoundEnd { counts, part } = end;
         // The closures must not wait for the job whose round they end.
         let _running = Running::call(self.op.signals());
         guard(&self.op, || {
             let change = |state: &mut S| decide((self.ending.until)(state, part));
-            self.control.end_round(counts, (&self.clock, self.op.signals()), change);
-        });
+            self.control.end_round(counts, (&self.clock, self.op.signals()), agreed, change)
+        })
     }
 }
 
@@ -201,15 +215,16 @@ where
         }))
     }
 
-    /// Puts before what was merged whether the condition holds.
+    /// Puts before what was merged whether the condition holds, and which barriers come before the next round. No head has sent
+    /// any since the round began, so whatever is chosen is right if it is the same for all.
     fn conclude(&self, merged: Vec<u8>) -> Result<Vec<u8>> {
         let mut holds = false;
-        self.end_round(self.decoded(&merged)?, |here| {
+        let barriers = self.end_round(self.decoded(&merged)?, None, |here| {
             holds = here;
             here
         });
-        let mut result = Vec::with_capacity(1 + merged.len());
-        result.push(u8::from(holds));
+        let mut result = Vec::with_capacity(16 + merged.len());
+        (holds, barriers).encode(&mut result);
         result.extend(merged);
         Ok(result)
     }
@@ -218,12 +233,16 @@ where
         if self.decides {
             return Ok(());
         }
-        let (holds, end) = match result {
-            [holds @ 0..=1, end @ ..] => (*holds == 1, self.decoded(end)?),
-            _ => return Err(self.error(ErrorKind::Internal, "a torn decision about a loop")),
+        let mut end = result;
+        let read = |input: &mut &[u8]| {
+            Ok::<_, DecodeError>((bool::decode(input)?, Barriers::decode(input)?))
         };
+        let (holds, barriers) = read(&mut end).map_err(|error| {
+            let what = format!("a torn decision about a loop: {error}");
+            self.error(ErrorKind::Internal, what)
+        })?;
         let mut here = holds;
-        self.end_round(end, |until| {
+        self.end_round(self.decoded(end)?, Some(barriers), |until| {
             here = until;
             holds
         });
@@ -238,41 +257,77 @@ where
     }
 }
 
-/// The agreement of hosts that the input of all heads is complete.
-pub(super) struct Gathering<S>(Arc<Control<S>>);
+/// The agreement of hosts that the input of all heads is complete, and in a job with checkpoints then on the barriers that come
+/// before the first round.
+pub(super) struct Gathering<S> {
+    control: Arc<Control<S>>,
+    signals: Arc<Signals>,
+    has_checkpoints: bool,
+}
 
 impl<S: Clone + Send + Sync + 'static> Gathering<S> {
-    /// Joins, with the first head of this host that calls it. `kind` is the tie of the loop whose channel is used.
+    /// Joins, with the first head of this host that calls it.
     pub(super) fn join(
         control: &Arc<Control<S>>,
         cx: &TaskContext<'_>,
-        kind: TieKind,
         head: usize,
+        has_checkpoints: bool,
     ) -> Result<()> {
         if cx.links.hosts().count() == 1 || control.gathering.get().is_some() {
             return Ok(());
         }
-        let tied = Tied::of(cx, kind, head)?;
+        let part = cx.tie(TieKind::Input, head)?.part();
         let mut hosts = hosts_of(cx, head);
         hosts.dedup();
-        let all = Self(Arc::clone(control));
-        let joined = Agreement::join(cx.links, tied.part(), &hosts, &[], all);
-        let _ = control.gathering.set(Arc::downgrade(&joined));
+        let signals = Arc::clone(cx.op(head).signals());
+        Self { control: Arc::clone(control), signals, has_checkpoints }
+            .join_at(cx.links, part, &hosts);
         Ok(())
+    }
+
+    fn join_at(self, links: &Links, part: Part, hosts: &[HostId]) {
+        let control = Arc::clone(&self.control);
+        let joined = Agreement::join(links, part, hosts, &[], self);
+        let _ = control.gathering.set(Arc::downgrade(&joined));
     }
 }
 
 impl<S: Clone + Send + Sync + 'static> Agree for Gathering<S> {
     const MAY_BLOCK: bool = false;
 
-    fn merge(&self, earlier: Vec<u8>, _: &[u8]) -> Result<Vec<u8>> {
-        Ok(earlier)
+    /// What is empty says that the input is complete. Of barriers, the later ones count.
+    fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>> {
+        if later.is_empty() {
+            return Ok(earlier);
+        }
+        let mut merged = Vec::new();
+        read_barriers(&earlier)?.max(read_barriers(later)?).encode(&mut merged);
+        Ok(merged)
     }
 
-    fn agreed(&self, _: &[u8]) -> Result<()> {
-        self.0.all_gathered();
-        Ok(())
+    fn agreed(&self, result: &[u8]) -> Result<()> {
+        if !self.has_checkpoints {
+            self.control.all_gathered();
+            return Ok(());
+        }
+        if !result.is_empty() {
+            self.control.set_barriers(read_barriers(result)?, &self.signals);
+            self.control.all_gathered();
+            return Ok(());
+        }
+        let mut held = Vec::new();
+        self.control.hold_barriers(&self.signals).encode(&mut held);
+        // Otherwise the job is over.
+        let hosts = self.control.gathering.get().and_then(Weak::upgrade);
+        hosts.map_or(Ok(()), |hosts| hosts.contribute(held))
     }
+}
+
+fn read_barriers(bytes: &[u8]) -> Result<Barriers> {
+    decode_whole(bytes, Barriers::decode).map_err(|error| {
+        let what = format!("the barriers before the first round cannot be decoded: {error}");
+        Error::new(ErrorKind::Internal, what)
+    })
 }
 
 #[cfg(test)]
@@ -281,7 +336,9 @@ mod tests {
     use super::*;
     use crate::Environment;
     use crate::config::Config;
-    use crate::flow::Depth;
+    use crate::data::splitmix64;
+    use crate::flow::{Depth, Epoch, Waker};
+    use crate::net::TestNetwork;
     use crate::runtime::Cluster;
 
     /// A host of a loop that adds up, and ends above 5.
@@ -317,7 +374,9 @@ mod tests {
 
     #[test]
     fn what_is_no_decision_is_refused() {
-        let decision = [&[0][..], &RoundEnd { counts: [1, 0], part: 7u64 }.encoded()].concat();
+        let mut decision = Vec::new();
+        (false, Barriers::default()).encode(&mut decision);
+        decision.extend(RoundEnd { counts: [1, 0], part: 7u64 }.encoded());
         let other = host(false);
         for torn in
             [&[][..], &[2], &decision[..decision.len() - 1], &[&decision[..], &[0]].concat()]
@@ -327,6 +386,67 @@ mod tests {
         }
         other.agreed(&decision).unwrap_err();
         assert!(other.merge(decision, &[]).is_err());
+    }
+
+    /// A head of each host sends what is requested until a decision is known to its host. Hosts learn late what is requested.
+    #[test]
+    fn the_same_barriers_come_before_the_first_round_on_all_hosts() {
+        for seed in 0..200 {
+            let network = Arc::new(TestNetwork::default());
+            let ids = [0, 1, 2].map(HostId);
+            let hosts = ids.map(|host| {
+                let signals = Arc::new(Signals::default());
+                let control = Control::new(0, Depth(1), 0u64, 9, Needs::Nothing);
+                let control = Arc::new(control);
+                control.add_head(Waker::default());
+                let links = network.links(host, ids.len(), &signals);
+                let gathering = Gathering {
+                    control: Arc::clone(&control),
+                    signals: Arc::clone(&signals),
+                    has_checkpoints: true,
+                };
+                gathering.join_at(&links, Part::Tie(0), &ids);
+                (control, signals)
+            });
+            let mut random = seed;
+            let (mut sent, mut complete) = ([Epoch::default(); 3], [false; 3]);
+            let mut suspended = false;
+            while !hosts.iter().all(|(control, _)| control.is_gathered(1)) {
+                let drawn = splitmix64(&mut random) as usize;
+                let at = drawn % hosts.len();
+                let (control, signals) = &hosts[at];
+                match drawn / 3 % 8 {
+                    0 if !suspended => {
+                        suspended = drawn.is_multiple_of(5);
+                        hosts[0].1.number_barrier(suspended);
+                    }
+                    1 => {
+                        let last = hosts[0].1.epoch();
+                        signals.barrier_asked(last, hosts[0].1.is_last_barrier(last));
+                    }
+                    2 if !complete[at] => {
+                        complete[at] = true;
+                        control.gather(signals).unwrap();
+                    }
+                    0 | 2 => {}
+                    _ => {
+                        network.deliver(drawn);
+                    }
+                }
+                for ((control, signals), sent) in hosts.iter().zip(&mut sent) {
+                    if !control.is_gathered(1) {
+                        *sent = control.barriers(signals).max(*sent);
+                    }
+                }
+            }
+            let last = hosts[0].0.barriers(&hosts[0].1);
+            for ((control, signals), sent) in hosts.iter().zip(sent) {
+                assert_eq!(control.barriers(signals), last, "seed {seed}");
+                assert!(sent <= last, "seed {seed}: {sent:?} was sent, and {last:?} decided");
+                let is_last = hosts[0].1.is_last_barrier(last);
+                assert_eq!(signals.is_last_barrier(last), is_last, "seed {seed}");
+            }
+        }
     }
 
     #[test]

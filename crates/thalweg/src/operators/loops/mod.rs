@@ -20,7 +20,7 @@
 //! In a job with checkpoints, the first round waits for the input of all heads, and barriers pass a loop between two rounds: then
 //! what the loop remembers is the number of its rounds, its state, and the records of the next round, all of which heads save. As
 //! long as the input arrives, a barrier comes with it. Later the heads send it themselves, all before the same round, which
-//! `control` decides.
+//! `control` decides, on several hosts as `hosts` agrees. What is fed back from host to host has all come by then.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

@@ -135,7 +135,7 @@ impl<I: ?Sized, S: Clone + Send + Sync, N: Pipe> Pipe for WithPush<I, S, N> {
     }
 
     fn resume(&mut self) -> Flow {
-        let rounds = self.control.rounds();
+        let rounds = self.control.rounds_here();
         if self.awaits.is_some_and(|awaited| awaited > rounds) {
             return match self.next.resume() {
                 Flow::Ready => Flow::Waiting,

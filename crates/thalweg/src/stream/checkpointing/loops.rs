@@ -1,0 +1,117 @@
+//! Tests of loops on several hosts that go on from a checkpoint.
+
+use super::*;
+use crate::Output;
+use crate::check::on_cluster;
+use crate::config::Config;
+use crate::runtime::Cluster;
+use crate::stream::{Boxed, Environment, Stream};
+use crate::sync::{AtomicU64, Ordering};
+
+const NUMBERS: u64 = 60;
+const ROUNDS: u64 = 20;
+/// The rounds that have ended before there is a checkpoint.
+const BEFORE: u64 = 5;
+
+/// The cores of each host, before the loop is cut and after it.
+const HOSTS: [[&[usize]; 2]; 2] = [[&[1, 2, 1], &[2, 1]], [&[1, 1], &[1, 1, 2]]];
+
+fn next(n: u64, state: u64) -> u64 {
+    n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(state)
+}
+
+/// The numbers that are left after all rounds, and the state.
+fn expected() -> Vec<u64> {
+    let (mut numbers, mut state) = ((0..NUMBERS).collect::<Vec<_>>(), 1);
+    for _ in 0..ROUNDS {
+        numbers.iter_mut().for_each(|n| *n = next(*n, state) ^ state);
+        state = numbers.iter().fold(0, |sum: u64, n| sum.wrapping_add(*n));
+    }
+    numbers.push(state);
+    numbers.sort_unstable();
+    numbers
+}
+
+/// In one task, which is on the first host, or in tasks of all hosts.
+fn spread(numbers: Stream<Boxed<u64>>, in_one: bool) -> Stream<Boxed<u64>> {
+    match in_one {
+        true => numbers.parallelism(1).boxed(),
+        false => numbers.shuffle().boxed(),
+    }
+}
+
+/// A loop with one head or many, and one tail or many. Its state is read at both ends of the body. Counts the rounds.
+fn looped(
+    env: &Environment,
+    [one_head, one_tail]: [bool; 2],
+    rounds: &Arc<AtomicU64>,
+) -> Output<Vec<u64>> {
+    let rounds = Arc::clone(rounds);
+    let (outcome, left) = spread(env.range(0..NUMBERS).boxed(), one_head)
+        .iterate(ROUNDS, 1u64, |numbers, state| {
+            let changed = numbers.with(state).map(|(n, state)| next(n, *state)).boxed();
+            spread(changed, one_tail).with(state).map(|(n, state)| n ^ *state)
+        })
+        .fold(
+            |sum: &mut u64, n| *sum = sum.wrapping_add(*n),
+            |sum, part| *sum = sum.wrapping_add(part),
+        )
+        .all_rounds(move |state, sum| {
+            rounds.fetch_add(1, Ordering::Relaxed);
+            *state = sum;
+        });
+    left.merge(outcome.map(|outcome| outcome.state)).collect()
+}
+
+/// Runs the loop on hosts of so many cores; one that is cut is cancelled after a checkpoint. Returns how it has ended on each host,
+/// and how many rounds have ended there.
+fn run(
+    dir: &Path,
+    (seed, cores): (u64, &[usize]),
+    ends: [bool; 2],
+    is_cut: bool,
+) -> Vec<(Result<Vec<u64>>, u64)> {
+    let run = |env: &Environment| {
+        let checkpoints = env.checkpoints_in(dir).unwrap();
+        let rounds = Arc::new(AtomicU64::new(0));
+        let out = looped(env, ends, &rounds);
+        let job = env.start_with(Some(&checkpoints.checkpoints)).unwrap();
+        if is_cut && env.is_first_host() {
+            while rounds.load(Ordering::Relaxed) < BEFORE && !job.is_over() {
+                job.drive_for(2);
+            }
+            assert!(job.take_checkpoint(&checkpoints).unwrap(), "the loop is over");
+            job.cancel();
+        } else if is_cut {
+            job.take_checkpoint(&checkpoints).unwrap();
+        }
+        let ended = job.wait().and_then(|_| out.take());
+        Ok((ended, rounds.load(Ordering::Relaxed)))
+    };
+    let cluster = Cluster::looking_after(8, seed, 1, cores.len());
+    let ended = on_cluster(&cluster, &Config::default(), cores, &run);
+    ended.into_iter().map(|host| host.unwrap()).collect()
+}
+
+/// Hosts without a head have tails that feed heads of other hosts, and read the state.
+#[test]
+fn a_loop_goes_on_with_its_next_round_on_another_number_of_hosts() {
+    let ends = [[false, false], [true, false], [false, true], [true, true]];
+    for (seed, ends) in (0..).zip(ends) {
+        for [first, second] in HOSTS {
+            let dir = tempfile::tempdir().unwrap();
+            for (ended, _) in run(dir.path(), (seed, first), ends, true) {
+                let error = ended.expect_err("it is cut");
+                assert_eq!(error.kind(), ErrorKind::Cancelled, "{ends:?}: {error}");
+            }
+            let ended = run(dir.path(), (seed + 1, second), ends, false);
+            let rounds = ended[0].1;
+            assert!((1..=ROUNDS - BEFORE).contains(&rounds), "{ends:?}: {rounds} rounds");
+            for (ended, _) in ended {
+                let mut numbers = ended.unwrap_or_else(|error| panic!("{ends:?}: {error}"));
+                numbers.sort_unstable();
+                assert_eq!(numbers, expected(), "{ends:?}");
+            }
+        }
+    }
+}
