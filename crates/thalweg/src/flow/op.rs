@@ -133,6 +133,9 @@ pub(crate) trait Others: Send + Sync {
 
     /// An operator of this host waits for a checkpoint.
     fn want_checkpoint(&self);
+
+    /// A barrier has come to an operator of this host within a round of a loop.
+    fn torn(&self, epoch: Epoch, operator: Arc<str>);
 }
 
 /// How a job ends.
@@ -305,6 +308,14 @@ impl Signals {
     /// A barrier has come to this operator within a round of a loop: nothing can go on from there.
     #[cold]
     pub(crate) fn tear(&self, epoch: Epoch, operator: Arc<str>) {
+        self.tear_here(epoch, Arc::clone(&operator));
+        if let Some(others) = self.others.get() {
+            others.torn(epoch, operator);
+        }
+    }
+
+    /// As [`tear`](Self::tear), of an operator of any host.
+    pub(crate) fn tear_here(&self, epoch: Epoch, operator: Arc<str>) {
         lock(&self.torn).entry(epoch).or_insert(operator);
     }
 

@@ -13,7 +13,8 @@
 //!
 //! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has
 //! requested a barrier learns its number with the order to send it. A job that is suspended gets a last barrier, behind which
-//! no source of any host reads.
+//! no source of any host reads. The first host learns of a barrier that comes to an operator of any host within a round of a
+//! loop: it may be the last one, which then never leaves all tasks.
 //!
 //! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
 //! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained. When the checkpoint counts,
@@ -139,6 +140,8 @@ enum JobMessage {
     Drain,
     /// An operator of a host waits for a checkpoint.
     WantsCheckpoint,
+    /// A barrier has come to this operator of a host within a round of a loop: there is no checkpoint.
+    Torn(Epoch, Arc<str>),
     /// A host requests that the job be suspended, and says why.
     Suspend(String),
     /// A host requests a barrier. It numbers its requests.
@@ -413,6 +416,7 @@ impl JobHosts {
             | JobMessage::Suspend(_)
             | JobMessage::BarrierRequest(_)
             | JobMessage::WantsCheckpoint
+            | JobMessage::Torn(..)
             | JobMessage::Saved(..)
             | JobMessage::Committed(_)
                 if self.me != HostId::FIRST =>
@@ -490,6 +494,10 @@ impl JobHosts {
             JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
             JobMessage::WantsCheckpoint => self.with_job(|job| job.want_checkpoint_here()),
+            JobMessage::Torn(epoch, operator) => self.with_job(|job| {
+                job.signals().tear_here(epoch, operator);
+                job.notify();
+            }),
             JobMessage::Suspend(why) => self.with_job(|job| job.suspend_here(why)),
             JobMessage::BarrierRequest(request) => self.with_job(|job| {
                 let epoch = job.number_barrier(request.is_last);
@@ -589,6 +597,10 @@ impl Others for JobHosts {
     fn want_checkpoint(&self) {
         self.take(self.me, JobMessage::WantsCheckpoint);
     }
+
+    fn torn(&self, epoch: Epoch, operator: Arc<str>) {
+        self.take(self.me, JobMessage::Torn(epoch, operator));
+    }
 }
 
 impl JobHosts {
@@ -675,6 +687,10 @@ impl JobMessage {
             }
             Self::Drain => 4u8.encode(out),
             Self::WantsCheckpoint => 20u8.encode(out),
+            Self::Torn(Epoch(epoch), operator) => {
+                (25u8, *epoch).encode(out);
+                operator.to_string().encode(out);
+            }
             Self::Suspend(why) => {
                 18u8.encode(out);
                 why.encode(out);
@@ -754,6 +770,7 @@ impl JobMessage {
             22 => Self::Prepared(Prepared::decode(input)?, Err(Error::decode(input)?)),
             23 => Self::Committed(Epoch(u64::decode(input)?)),
             24 => Self::Order(SaveOrder::Replaced(Data::decode(input)?)),
+            25 => Self::Torn(Epoch(u64::decode(input)?), String::decode(input)?.into()),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

@@ -1,4 +1,4 @@
-//! Tests of loops on several hosts that go on from a checkpoint.
+//! Tests of loops on several hosts that go on from a checkpoint, or are suspended.
 
 use super::*;
 use crate::Output;
@@ -112,6 +112,46 @@ fn a_loop_goes_on_with_its_next_round_on_another_number_of_hosts() {
                 numbers.sort_unstable();
                 assert_eq!(numbers, expected(), "{ends:?}");
             }
+        }
+    }
+}
+
+/// Nothing of that comes to the first host, which waits for the barrier.
+#[test]
+fn a_last_barrier_that_comes_within_a_round_of_another_host_ends_the_job() {
+    for seed in 0..4 {
+        let dir = tempfile::tempdir().unwrap();
+        let begun = Arc::new(AtomicU64::new(0));
+        let run = |env: &Environment| {
+            let checkpoints = env.checkpoints_in(dir.path()).unwrap();
+            // It does not end on the second host.
+            let outside = env.parallel_iter(|task, _| 0..[0, 1u64 << 50][task]);
+            let (outside, seen) = (outside.filter(|_| false), Arc::clone(&begun));
+            let (outcome, left) = env
+                .range(0..10)
+                .iterate(5, (), move |numbers, _| {
+                    let see = move |_: &u64| _ = seen.fetch_add(1, Ordering::Relaxed);
+                    numbers.inspect(see).merge(outside)
+                })
+                .all_rounds();
+            outcome.for_each(drop);
+            left.for_each(drop);
+            let job = env.start_with(Some(&checkpoints.checkpoints)).unwrap();
+            if env.is_first_host() {
+                while begun.load(Ordering::Relaxed) < 10 && !job.is_over() {
+                    job.drive_for(2);
+                }
+                // Until the end of the round has come to where the streams meet.
+                job.drive_for(100);
+            }
+            job.suspend_now(&checkpoints);
+            Ok(job.wait().map(drop))
+        };
+        let cluster = Cluster::looking_after(8, seed, 1, 2);
+        for ended in on_cluster(&cluster, &Config::default(), &[1, 1], &run) {
+            let error = ended.unwrap().expect_err("it has no result");
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "seed {seed}: {error}");
+            assert!(error.to_string().contains("from outside the loop"), "seed {seed}: {error}");
         }
     }
 }
