@@ -6,7 +6,8 @@ pub use thalweg_queries as queries;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg::{Chain, Environment, Result, Stream};
+use thalweg::config::Config;
+use thalweg::{Chain, Environment, Error, ErrorKind, Result, Stream};
 use thalweg_queries::graphs::{Nodes, edges};
 
 /// The arguments of the programs of the streaming benchmarks.
@@ -71,7 +72,7 @@ impl GraphArgs {
     }
 
     /// The edges between numbers, and the nodes that these stand for: the files are read twice, first for the nodes
-    /// alone.
+    /// alone, also by a program that goes on from a checkpoint.
     ///
     /// # Errors
     ///
@@ -81,13 +82,31 @@ impl GraphArgs {
         &self,
         env: &Environment,
     ) -> Result<(Nodes, Stream<impl Chain<Item = (u32, u32), Time = ()> + use<>>)> {
-        // The job that is explained, and whose statistics are shown, is the other one.
-        let before = Environment::with_config(env.config().clone());
+        // The job that is explained, that has checkpoints, and whose statistics are shown, is the other one.
+        let mut config = env.config().clone();
+        config.checkpoints = None;
+        let before = Environment::with_config(config);
         let nodes = Nodes::of(&before, self.read(&before))?;
         let edges = nodes.numbered(self.read(env));
         Ok((nodes, edges))
     }
 }
+
+/// Refuses checkpoints in a program that measures several jobs.
+///
+/// # Errors
+///
+/// When the settings have a directory for checkpoints.
+pub fn refuse_checkpoints(config: &Config) -> Result<()> {
+    match &config.checkpoints {
+        None => Ok(()),
+        Some(_) => Err(Error::new(ErrorKind::Config, NO_CHECKPOINTS)),
+    }
+}
+
+const NO_CHECKPOINTS: &str = "several jobs are measured, each from its beginning to its end, and one that went on in the \
+                              middle would give wrong figures: leave out `--checkpoint` (or `THALWEG_CHECKPOINT`, or \
+                              `checkpoint` in the file of settings)";
 
 /// Reads a span of time: a number and a unit, `us`, `ms`, `s`, `min` or `h`.
 ///
@@ -129,4 +148,50 @@ pub fn span(text: &str) -> std::result::Result<Duration, String> {
 pub fn positive(text: &str) -> std::result::Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "allowed is a number above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        graph: GraphArgs,
+    }
+
+    /// The arguments of a program on the graph of this line, with checkpoints in the same folder.
+    fn program(folder: &Path, edges: &str) -> GraphArgs {
+        let path = |name: &str| folder.join(name).into_os_string();
+        std::fs::write(path("edges.txt"), edges).unwrap();
+        let checkpoint = [OsString::from("--checkpoint"), path("saved")];
+        let line = [OsString::from("graph"), path("edges.txt")].into_iter().chain(checkpoint);
+        Program::parse_from(line).graph
+    }
+
+    #[test]
+    fn a_job_with_checkpoints_follows_the_one_that_numbers_nodes() {
+        let folder = tempfile::tempdir().unwrap();
+        let graph = program(folder.path(), "7 70\n70 9\n");
+        let env = Environment::with_config(graph.engine.to_config().unwrap());
+        assert!(env.config().checkpoints.is_some());
+        let (nodes, edges) = graph.numbered(&env).unwrap();
+        assert_eq!(nodes.ids(), [7, 9, 70]);
+        let out = edges.sorted().collect::<Vec<_>>();
+        env.run().unwrap();
+        assert_eq!(out.take().unwrap(), [(0, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn programs_that_measure_say_why_they_have_no_checkpoints() {
+        let mut config = Config::default();
+        refuse_checkpoints(&config).unwrap();
+        config.checkpoints = Some(thalweg::config::CheckpointConfig::new("saved"));
+        let error = refuse_checkpoints(&config).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains("wrong figures: leave out `--checkpoint`"), "{error}");
+    }
 }

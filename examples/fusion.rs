@@ -5,9 +5,11 @@ use clap::{Parser, ValueEnum};
 use std::process::ExitCode;
 use std::time::Instant;
 use thalweg::{Chain, Environment, Error, ErrorKind, Result, Stream, cli};
-use thalweg_examples::{output, print_table};
+use thalweg_examples::{output, print_table, refuse_checkpoints};
 
 /// Add one to each record, in many maps, and sum up: at each level of fusion.
+///
+/// Each job runs from its beginning to its end: `--checkpoint` is refused.
 #[derive(Parser)]
 struct Args {
     /// How many maps: 1, 10 or 50, as each number is another program.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
 fn compare() -> Result<()> {
     let args = Args::parse();
     let env = args.engine.environment()?;
+    refuse_checkpoints(env.config())?;
     let levels = args.level.map_or(Level::value_variants().to_vec(), |level| vec![level]);
     let mut measured = Vec::new();
     for level in levels {

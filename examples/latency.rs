@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg::config::BatchMode;
 use thalweg::{Chain, Environment, Result, Stream, cli};
-use thalweg_examples::{output, print_table};
+use thalweg_examples::{output, print_table, refuse_checkpoints};
 
 /// Measure the latency from source to sink in each batch mode, and throughput over batch size.
 ///
-/// The batch mode is what is compared: `--batch` changes nothing here.
+/// The batch mode is what is compared: `--batch` changes nothing here. Each job runs from its beginning to its end:
+/// `--checkpoint` is refused.
 #[derive(Parser)]
 struct Args {
     /// Records under light load, one a millisecond.
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
 
 fn study() -> Result<()> {
     let args = Args::parse();
+    refuse_checkpoints(&args.engine.to_config()?)?;
     let env = |mode: BatchMode| args.engine.environment_with(|config| config.batch = mode);
     let mut rows = Vec::new();
     for mode in MODES {

@@ -14,12 +14,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use thalweg::{Result, cli};
+use thalweg_examples::refuse_checkpoints;
 
 /// Runs one job several times, and prints a line of JSON for each.
 ///
 /// The line has the seconds that the job took on the first host, the seconds of processor time of that host's thread for the
 /// network, and the answer, which does not depend on where the job runs. The first job also waits for what other hosts have to
-/// prepare, so it is no measurement.
+/// prepare, so it is no measurement. `--checkpoint` needs `--jobs 1`.
 #[derive(Parser)]
 struct Args {
     /// How many times the job is run.
@@ -105,6 +106,9 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let args = Args::parse();
     let env = args.engine.environment()?;
+    if args.jobs > 1 {
+        refuse_checkpoints(env.config())?;
+    }
     let job = jobs::prepare(&args.job);
     for _ in 0..args.jobs {
         let (network, start) = (threads::network_seconds(), Instant::now());

@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 use thalweg::config::Scheduler;
 use thalweg::{Data, Environment, Error, ErrorKind, Result, cli};
-use thalweg_examples::{output, print_table};
+use thalweg_examples::{output, print_table, refuse_checkpoints};
 
 /// Take square roots by key, where some keys have more records than others.
 ///
 /// The scheduler and the number of keyed tasks are what is compared: `--scheduler` and
-/// `--keyed-tasks` change nothing here.
+/// `--keyed-tasks` change nothing here. Each job runs from its beginning to its end: `--checkpoint` is refused.
 #[derive(Parser)]
 struct Args {
     /// How many items.
@@ -53,7 +53,9 @@ fn main() -> ExitCode {
 
 fn compare() -> Result<()> {
     let args = Args::parse();
-    let threads = args.engine.to_config()?.cores.get();
+    let config = args.engine.to_config()?;
+    refuse_checkpoints(&config)?;
+    let threads = config.cores.get();
     let partitions =
         if args.partitions.is_empty() { vec![threads, 4 * threads] } else { args.partitions };
     if let Some(uneven) = partitions.iter().find(|&&p| p == 0 || !p.is_multiple_of(threads)) {

@@ -18,7 +18,7 @@ use thalweg_examples::{Form, span};
 /// A rate is sustainable when, over 30 windows, no window is without a result and latency has no upward
 /// slope. A program that cannot keep up queues its input, and its latency grows as long as it runs; one that
 /// can has a latency that stays, however high. The rate doubles until one is not sustainable, and the range
-/// between is halved until it is narrow.
+/// between is halved until it is narrow. Every job runs from its beginning: `--checkpoint` is refused.
 #[derive(Parser)]
 #[command(name = "sustain", after_long_help = HELP)]
 pub struct Args {

@@ -24,6 +24,7 @@ use probe::{Plan, probe};
 use report::{Report, Shown};
 use search::Search;
 use thalweg::Result;
+use thalweg_examples::refuse_checkpoints;
 
 /// Searches, and reports.
 ///
@@ -31,6 +32,7 @@ use thalweg::Result;
 ///
 /// When the arguments do not fit together, the program fails, or what was found cannot be written.
 pub fn run(args: Args) -> Result<()> {
+    refuse_checkpoints(&args.engine.to_config()?)?;
     let plan = Plan::new(&args)?;
     let mut search = Search::new(args.from, args.least..=args.most, args.precision);
     let mut report = Report::new(&args, &plan);
