@@ -3,6 +3,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
+use thalweg_examples::OutputArgs;
 
 /// Find the number n, 1 <= n < LIMIT, with the most Collatz steps; the smallest on ties.
 #[derive(Parser)]
@@ -13,6 +14,8 @@ struct Args {
     /// Print the result row `n<TAB>steps`, and nothing else.
     #[arg(long)]
     tsv: bool,
+    #[command(flatten)]
+    sink: OutputArgs,
     #[command(flatten)]
     engine: cli::EngineArgs,
 }
@@ -27,8 +30,12 @@ fn search() -> Result<()> {
     let longest = env
         .range(1..args.limit)
         .map(|n| (n, steps(n)))
-        .reduce(|a, b| if (b.1, a.0) > (a.1, b.0) { b } else { a })
-        .collect::<Vec<_>>();
+        .reduce(|a, b| if (b.1, a.0) > (a.1, b.0) { b } else { a });
+    if let Some(dir) = args.sink.dir() {
+        longest.map(|(n, steps)| format!("{n}\t{steps}")).write_lines_parallel(dir);
+        return env.run();
+    }
+    let longest = longest.collect::<Vec<_>>();
     env.run()?;
     for (n, steps) in longest.take()? {
         if args.tsv {

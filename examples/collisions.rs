@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg::io::Csv;
 use thalweg::{Result, cli};
-use thalweg_examples::queries::collisions::{accidents, three_questions};
-use thalweg_examples::{output, print_lines, print_table};
+use thalweg_examples::queries::collisions::{BoroughWeek, Tally, accidents, three_questions};
+use thalweg_examples::{OutputArgs, output, print_lines, print_table};
 
 /// Ask three questions to New York's public file of motor vehicle collisions, in one pass over it.
 ///
@@ -32,6 +32,8 @@ struct Args {
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
+    sink: OutputArgs,
+    #[command(flatten)]
     engine: cli::EngineArgs,
 }
 
@@ -40,14 +42,30 @@ fn main() -> ExitCode {
 }
 
 fn ask() -> Result<()> {
-    let Args { files, question, tsv, engine } = Args::parse();
+    let Args { files, question, tsv, sink, engine } = Args::parse();
     let env = engine.environment()?;
     let (weeks, factors, boroughs) = three_questions(accidents(&env, Csv::new(files)));
+    let asked = move |number: u8| question.is_none_or(|asked| asked == number);
+    if let Some(dir) = sink.dir() {
+        let weeks = weeks.map(|(week, lethal)| (1u8, format!("{week}\t{lethal}")));
+        let factors = factors.map(|(factor, Tally { accidents, lethal })| {
+            (2u8, format!("{factor}\t{accidents}\t{}", lethal as f64 / accidents as f64))
+        });
+        let boroughs = boroughs.map(|row: BoroughWeek| {
+            let BoroughWeek { borough, week, accidents, mean_lethal } = row;
+            (3u8, format!("{borough}\t{week}\t{accidents}\t{mean_lethal}"))
+        });
+        let rows = weeks.merge(factors).merge(boroughs).filter_map(move |(number, row)| {
+            let row = if question.is_none() { format!("{number}\t{row}") } else { row };
+            asked(number).then_some(row)
+        });
+        rows.write_lines_parallel(dir);
+        return env.run();
+    }
     let (weeks, factors, boroughs) =
         (weeks.collect::<Vec<_>>(), factors.collect::<Vec<_>>(), boroughs.collect::<Vec<_>>());
     env.run()?;
 
-    let asked = |number| question.is_none_or(|asked| asked == number);
     if asked(1) {
         let mut weeks = weeks.take()?;
         weeks.sort_unstable();

@@ -4,11 +4,30 @@ pub use thalweg_first::*;
 pub use thalweg_queries as queries;
 
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg::config::Config;
+use thalweg::data::Record;
 use thalweg::{Chain, Environment, Error, ErrorKind, Result, Stream};
 use thalweg_queries::graphs::{Nodes, edges};
+use thalweg_workloads::digest::{Digest, Row};
+
+/// The argument of programs whose result is rows: where these are written, so that each is there once.
+#[derive(Args)]
+pub struct OutputArgs {
+    /// Write every row into files of this directory, in no order and with a tab between columns, and print nothing. With
+    /// `--checkpoint`, a program that is killed goes on when it is run again.
+    #[arg(long, value_name = "DIR", conflicts_with = "tsv")]
+    output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// The directory, if rows are to be written and not printed.
+    pub fn dir(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+}
 
 /// The arguments of the programs of the streaming benchmarks.
 #[derive(Args)]
@@ -22,9 +41,42 @@ pub struct Generated {
     /// Print every row, and nothing else; otherwise how many there are, and their digest.
     #[arg(long)]
     pub tsv: bool,
+    /// Where rows are written.
+    #[command(flatten)]
+    pub sink: OutputArgs,
     /// How the engine runs.
     #[command(flatten)]
     pub engine: thalweg::cli::EngineArgs,
+}
+
+impl Generated {
+    /// Runs a query: writes or prints its rows, in no order, or prints how many they are and their digest.
+    ///
+    /// # Errors
+    ///
+    /// When the job fails.
+    pub fn run<C>(&self, env: &Environment, rows: Stream<C>) -> Result<()>
+    where
+        C: Chain,
+        for<'a> <C::Item as Record>::Of<'a>: Row + Display,
+    {
+        if let Some(dir) = self.sink.dir() {
+            rows.write_lines_parallel(dir);
+            return env.run();
+        }
+        if self.tsv {
+            let line = |row: <C::Item as Record>::Of<'_>| row.to_string();
+            rows.map(line).print();
+            return env.run();
+        }
+        let all = rows.fold_assoc(Digest::default(), |all, row| all.add(&row), Digest::merge);
+        let all = all.collect::<Vec<_>>();
+        env.run()?;
+        for digest in all.take()? {
+            println!("{} rows, digest {digest}", digest.rows());
+        }
+        Ok(())
+    }
 }
 
 /// The two forms of the Yahoo benchmark's events.
@@ -57,6 +109,9 @@ pub struct GraphArgs {
     /// Print the rows, with a tab between columns, and nothing else.
     #[arg(long)]
     pub tsv: bool,
+    /// Where rows are written.
+    #[command(flatten)]
+    pub sink: OutputArgs,
     /// How the engine runs.
     #[command(flatten)]
     pub engine: thalweg::cli::EngineArgs,
@@ -155,7 +210,6 @@ mod tests {
     use super::*;
     use clap::Parser;
     use std::ffi::OsString;
-    use std::path::Path;
 
     #[derive(Parser)]
     struct Program {
@@ -193,5 +247,17 @@ mod tests {
         let error = refuse_checkpoints(&config).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(error.to_string().contains("wrong figures: leave out `--checkpoint`"), "{error}");
+    }
+
+    #[test]
+    fn rows_are_written_or_printed() {
+        let parse = |flags: &[&str]| {
+            let line = ["graph", "edges.txt"].iter().chain(flags);
+            Program::try_parse_from(line).map(|program| program.graph)
+        };
+        assert_eq!(parse(&["--tsv"]).ok().unwrap().sink.dir(), None);
+        assert_eq!(parse(&["--output", "rows"]).ok().unwrap().sink.dir(), Some(Path::new("rows")));
+        let error = parse(&["--tsv", "--output", "rows"]).err().unwrap();
+        assert_eq!(error.kind(), clap::error::ErrorKind::ArgumentConflict);
     }
 }

@@ -3,7 +3,8 @@
 use clap::{Parser, ValueEnum};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use thalweg::{Result, cli};
+use std::sync::Arc;
+use thalweg::{Chain, Environment, Result, Stream, cli};
 use thalweg_examples::queries::graphs::PIECE;
 use thalweg_examples::queries::graphs::components::{components_by_changes, components_by_labels};
 use thalweg_examples::{GraphArgs, output, print_rows};
@@ -38,23 +39,35 @@ fn main() -> ExitCode {
 fn connect() -> Result<()> {
     let Args { form, graph } = Args::parse();
     let env = graph.engine.environment()?;
-    let least: Vec<(u64, u64)> = match form {
+    match form {
         Form::Labels => {
             let (nodes, edges) = graph.numbered(&env)?;
-            let out = components_by_labels(edges.chunks(PIECE), nodes.count()).collect::<Vec<_>>();
-            env.run()?;
-            let ids = nodes.ids();
-            let least = out.take()?.into_iter().flat_map(|outcome| outcome.state);
-            ids.iter().zip(least).map(|(node, least)| (*node, ids[least as usize])).collect()
+            let out = components_by_labels(edges.chunks(PIECE), nodes.count());
+            let ids: Arc<[u64]> = nodes.ids().into();
+            let least = out.flat_map(move |outcome| {
+                let ids = Arc::clone(&ids);
+                let least = (0..ids.len()).zip(outcome.state);
+                least.map(move |(node, least)| (ids[node], ids[least as usize]))
+            });
+            finish(&env, least, &graph)
         }
-        Form::Delta => {
-            let out = components_by_changes(graph.read(&env)).collect::<Vec<_>>();
-            env.run()?;
-            let mut least = out.take()?;
-            least.sort_unstable();
-            least
-        }
-    };
+        Form::Delta => finish(&env, components_by_changes(graph.read(&env)), &graph),
+    }
+}
+
+/// Runs the job: writes or prints each node with the smallest of its component, or prints the largest components.
+fn finish<C>(env: &Environment, least: Stream<C>, graph: &GraphArgs) -> Result<()>
+where
+    C: Chain<Item = (u64, u64)>,
+{
+    if let Some(dir) = graph.sink.dir() {
+        least.map(|(node, least)| format!("{node}\t{least}")).write_lines_parallel(dir);
+        return env.run();
+    }
+    let least = least.collect::<Vec<_>>();
+    env.run()?;
+    let mut least = least.take()?;
+    least.sort_unstable();
     if graph.tsv {
         return print_rows(least).map_err(output);
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use thalweg::io::Csv;
 use thalweg::operators::keyed::FirstOf;
 use thalweg::{Chain, Environment, Error, ErrorKind, KeyedStream, Result, Stream, cli};
-use thalweg_examples::{output, print_lines};
+use thalweg_examples::{OutputArgs, output, print_lines};
 
 /// Join two tables, whose rows are lines of fields separated by tabs, by the fields of one column in each.
 ///
@@ -35,6 +35,8 @@ struct Args {
     /// Print the rows, and nothing else; otherwise how many there are.
     #[arg(long)]
     tsv: bool,
+    #[command(flatten)]
+    sink: OutputArgs,
     #[command(flatten)]
     engine: cli::EngineArgs,
 }
@@ -115,30 +117,30 @@ fn join() -> Result<()> {
                 How::Inner => finish(
                     &env,
                     $joined.inner().unkey().map(|(k, (l, r))| row(k, Some(l), Some(r))),
-                    args.tsv,
+                    &args,
                 ),
                 How::Left => finish(
                     &env,
                     $joined.left().unkey().map(|(k, (l, r))| row(k, Some(l), r)),
-                    args.tsv,
+                    &args,
                 ),
                 How::Right => finish(
                     &env,
                     $joined.right().unkey().map(|(k, (l, r))| row(k, l, Some(r))),
-                    args.tsv,
+                    &args,
                 ),
                 How::Full => {
-                    finish(&env, $joined.full().unkey().map(|(k, (l, r))| row(k, l, r)), args.tsv)
+                    finish(&env, $joined.full().unkey().map(|(k, (l, r))| row(k, l, r)), &args)
                 }
                 How::Semi => finish(
                     &env,
                     $joined.semi().unkey().map(|(k, l)| row(k, Some(l), Some(String::new()))),
-                    args.tsv,
+                    &args,
                 ),
                 How::Anti => finish(
                     &env,
                     $joined.anti().unkey().map(|(k, l)| row(k, Some(l), Some(String::new()))),
-                    args.tsv,
+                    &args,
                 ),
             }
         };
@@ -149,13 +151,17 @@ fn join() -> Result<()> {
     }
 }
 
-/// Runs the job: prints the rows, or how many there are.
+/// Runs the job: writes or prints the rows, or prints how many there are.
 fn finish(
     env: &Environment,
     rows: Stream<impl Chain<Item = String, Time = ()>>,
-    tsv: bool,
+    args: &Args,
 ) -> Result<()> {
-    if tsv {
+    if let Some(dir) = args.sink.dir() {
+        rows.write_lines_parallel(dir);
+        return env.run();
+    }
+    if args.tsv {
         rows.print();
         return env.run();
     }

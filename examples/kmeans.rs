@@ -9,7 +9,7 @@ use thalweg::config::Config;
 use thalweg::io::Csv;
 use thalweg::{Environment, Error, ErrorKind, Result, cli};
 use thalweg_examples::queries::learning::{Point, kmeans};
-use thalweg_examples::{output, print_rows};
+use thalweg_examples::{OutputArgs, output, print_rows};
 
 /// Find the centres of K clusters of points, in CSV files of two columns without a header.
 ///
@@ -30,6 +30,8 @@ struct Args {
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
+    sink: OutputArgs,
+    #[command(flatten)]
     engine: cli::EngineArgs,
 }
 
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 fn find() -> Result<()> {
-    let Args { points, k, iterations, tsv, engine } = Args::parse();
+    let Args { points, k, iterations, tsv, sink, engine } = Args::parse();
     let rows = |env: &Environment| {
         let csv = Csv::new(points.clone()).has_header(false).trim(true).one_line_rows(true);
         env.csv::<(f64, f64)>(csv).map(|(x, y)| Point { x, y })
@@ -57,7 +59,13 @@ fn find() -> Result<()> {
     }
 
     let env = engine.environment()?;
-    let out = kmeans(rows(&env), start, iterations).collect::<Vec<_>>();
+    let out = kmeans(rows(&env), start, iterations);
+    if let Some(dir) = sink.dir() {
+        let centres = out.flat_map(|outcome| outcome.state);
+        centres.map(|centre| format!("{}\t{}", centre.x, centre.y)).write_lines_parallel(dir);
+        return env.run();
+    }
+    let out = out.collect::<Vec<_>>();
     env.run()?;
     for outcome in out.take()? {
         if !tsv {

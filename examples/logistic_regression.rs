@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg::io::Csv;
 use thalweg::{Result, cli};
-use thalweg_examples::queries::learning::{Point, logistic_regression};
-use thalweg_examples::{output, positive, print_rows};
+use thalweg_examples::queries::learning::{Point, Weights, logistic_regression};
+use thalweg_examples::{OutputArgs, output, positive, print_rows};
 
 /// Learn from points of two kinds to tell which one a point is of, by a line between them.
 ///
@@ -30,6 +30,8 @@ struct Args {
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
+    sink: OutputArgs,
+    #[command(flatten)]
     engine: cli::EngineArgs,
 }
 
@@ -46,21 +48,32 @@ fn main() -> ExitCode {
 }
 
 fn learn() -> Result<()> {
-    let Args { points, iterations, rate, tsv, engine } = Args::parse();
+    let Args { points, iterations, rate, tsv, sink, engine } = Args::parse();
     let env = engine.environment()?;
     let csv = Csv::new(points).has_header(false).trim(true).one_line_rows(true);
     let points = env
         .csv::<(f64, f64, Kind)>(csv)
         .map(|(x, y, kind)| (Point { x, y }, matches!(kind, Kind::First)));
-    let out = logistic_regression(points, iterations, rate).collect::<Vec<_>>();
+    let out = logistic_regression(points, iterations, rate);
+    if let Some(dir) = sink.dir() {
+        let lines = out.flat_map(|outcome| {
+            named(outcome.state).map(|(name, weight)| format!("{name}\t{weight}"))
+        });
+        lines.write_lines_parallel(dir);
+        return env.run();
+    }
+    let out = out.collect::<Vec<_>>();
     env.run()?;
     for outcome in out.take()? {
         if !tsv {
             println!("{} rounds", outcome.rounds);
         }
-        let weights = outcome.state;
-        let rows = [("x", weights.x), ("y", weights.y), ("bias", weights.bias)];
-        print_rows(rows).map_err(output)?;
+        print_rows(named(outcome.state)).map_err(output)?;
     }
     Ok(())
+}
+
+/// The weights and their names.
+fn named(weights: Weights) -> [(&'static str, f64); 3] {
+    [("x", weights.x), ("y", weights.y), ("bias", weights.bias)]
 }

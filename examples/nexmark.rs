@@ -4,7 +4,7 @@ use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
 use thalweg_examples::Generated;
-use thalweg_examples::queries::{self, nexmark};
+use thalweg_examples::queries::nexmark;
 use thalweg_workloads::nexmark::{Segments, recipe};
 
 /// Run a query of Nexmark over generated events.
@@ -27,14 +27,14 @@ fn query() -> Result<()> {
     let segments = Segments::generate(recipe(args.seed), args.events);
     let events = nexmark::events(&env, &segments);
     match query {
-        0 => queries::run(&env, nexmark::q0(events), args.tsv),
-        1 => queries::run(&env, nexmark::q1(events), args.tsv),
-        2 => queries::run(&env, nexmark::q2(events), args.tsv),
-        3 => queries::run(&env, nexmark::q3(events), args.tsv),
-        4 => queries::run(&env, nexmark::q4(events), args.tsv),
-        5 => queries::run(&env, nexmark::q5(events), args.tsv),
-        6 => queries::run(&env, nexmark::q6(events), args.tsv),
-        7 => queries::run(&env, nexmark::q7(events), args.tsv),
-        _ => queries::run(&env, nexmark::q8(events), args.tsv),
+        0 => args.run(&env, nexmark::q0(events)),
+        1 => args.run(&env, nexmark::q1(events)),
+        2 => args.run(&env, nexmark::q2(events)),
+        3 => args.run(&env, nexmark::q3(events)),
+        4 => args.run(&env, nexmark::q4(events)),
+        5 => args.run(&env, nexmark::q5(events)),
+        6 => args.run(&env, nexmark::q6(events)),
+        7 => args.run(&env, nexmark::q7(events)),
+        _ => args.run(&env, nexmark::q8(events)),
     }
 }

@@ -2,7 +2,8 @@
 
 use clap::{Parser, ValueEnum};
 use std::process::ExitCode;
-use thalweg::{Result, cli};
+use std::sync::Arc;
+use thalweg::{Chain, Environment, Result, Stream, cli};
 use thalweg_examples::queries::graphs::PIECE;
 use thalweg_examples::queries::graphs::pagerank::{ranks_by_joins, ranks_in_place};
 use thalweg_examples::{GraphArgs, output, print_rows};
@@ -47,26 +48,36 @@ fn main() -> ExitCode {
 fn rank() -> Result<()> {
     let Args { iterations, form, graph } = Args::parse();
     let env = graph.engine.environment()?;
-    let mut ranks: Vec<(u64, f64)> = match form {
+    match form {
         Form::State => {
             let (nodes, edges) = graph.numbered(&env)?;
-            let out =
-                ranks_in_place(edges.chunks(PIECE), nodes.count(), iterations).collect::<Vec<_>>();
-            env.run()?;
-            let ranks = out.take()?.into_iter().flat_map(|outcome| outcome.state.ranks);
-            nodes.ids().iter().copied().zip(ranks).collect()
+            let out = ranks_in_place(edges.chunks(PIECE), nodes.count(), iterations);
+            let ids: Arc<[u64]> = nodes.ids().into();
+            let ranks = out.flat_map(move |outcome| {
+                let ids = Arc::clone(&ids);
+                (0..ids.len()).map(move |node| ids[node]).zip(outcome.state.ranks)
+            });
+            finish(&env, ranks, &graph)
         }
-        Form::Join => {
-            let out = ranks_by_joins::<f64, _>(graph.read(&env), iterations).collect::<Vec<_>>();
-            env.run()?;
-            out.take()?
-        }
+        Form::Join => finish(&env, ranks_by_joins::<f64, _>(graph.read(&env), iterations), &graph),
         Form::Integer => {
-            let out = ranks_by_joins::<u64, _>(graph.read(&env), iterations).collect::<Vec<_>>();
-            env.run()?;
-            out.take()?
+            finish(&env, ranks_by_joins::<u64, _>(graph.read(&env), iterations), &graph)
         }
-    };
+    }
+}
+
+/// Runs the job: writes or prints each node with its rank, or prints those of the highest rank.
+fn finish<C>(env: &Environment, ranks: Stream<C>, graph: &GraphArgs) -> Result<()>
+where
+    C: Chain<Item = (u64, f64)>,
+{
+    if let Some(dir) = graph.sink.dir() {
+        ranks.map(|(node, rank)| format!("{node}\t{rank}")).write_lines_parallel(dir);
+        return env.run();
+    }
+    let ranks = ranks.collect::<Vec<_>>();
+    env.run()?;
+    let mut ranks = ranks.take()?;
     if graph.tsv {
         ranks.sort_unstable_by_key(|(node, _)| *node);
     } else {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use thalweg::{Result, cli};
 use thalweg_examples::queries::words::{paced, rolling_top, words};
-use thalweg_examples::{documents, output, positive, print_lines, print_table, span};
+use thalweg_examples::{OutputArgs, documents, output, positive, print_lines, print_table, span};
 
 /// Find the most frequent words of each window that slides over the lines of files; by default of this
 /// project's own documents.
@@ -33,6 +33,8 @@ struct Args {
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
+    sink: OutputArgs,
+    #[command(flatten)]
     engine: cli::EngineArgs,
 }
 
@@ -41,12 +43,17 @@ fn main() -> ExitCode {
 }
 
 fn find() -> Result<()> {
-    let Args { files, top, size, slide, pace, tsv, engine } = Args::parse();
+    let Args { files, top, size, slide, pace, tsv, sink, engine } = Args::parse();
     let env = engine.environment()?;
     let files = if files.is_empty() { documents() } else { files };
 
     let lines = env.iter(paced(files, pace)).try_map(|line| line);
-    let rows = rolling_top(words(lines), size, slide, top).sorted().collect::<Vec<_>>();
+    let rows = rolling_top(words(lines), size, slide, top);
+    if let Some(dir) = sink.dir() {
+        rows.write_lines_parallel(dir);
+        return env.run();
+    }
+    let rows = rows.sorted().collect::<Vec<_>>();
     env.run()?;
 
     let rows = rows.take()?;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
-use thalweg_examples::queries::{self, ysb};
+use thalweg_examples::queries::ysb;
 use thalweg_examples::{Form, Seen};
 use thalweg_workloads::ysb::{FixedSegments, VariableSegments, recipe};
 
@@ -25,12 +25,12 @@ fn query() -> Result<()> {
         Form::Fixed => {
             let segments = FixedSegments::generate(recipe, given.events);
             let events = ysb::events(&env, &segments);
-            queries::run(&env, ysb::swa(events), given.tsv)
+            given.run(&env, ysb::swa(events))
         }
         Form::Variable => {
             let segments = VariableSegments::generate(recipe, given.events);
             let events = ysb::text_events(&env, &segments);
-            queries::run(&env, ysb::swa(events), given.tsv)
+            given.run(&env, ysb::swa(events))
         }
     }
 }

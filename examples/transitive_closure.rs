@@ -36,24 +36,28 @@ fn close() -> Result<()> {
     let Args { form, graph } = Args::parse();
     let env = graph.engine.environment()?;
     match form {
-        Form::Delta => print(&env, closure_by_changes(graph.read(&env)), graph.tsv),
+        Form::Delta => finish(&env, closure_by_changes(graph.read(&env)), &graph),
         Form::Adjacency => {
             let (nodes, edges) = graph.numbered(&env)?;
             let pairs = closure_by_adjacency(edges, nodes.count());
             let ids: Arc<[u64]> = nodes.ids().into();
             let pairs = pairs.map(move |(from, to)| (ids[from as usize], ids[to as usize]));
-            print(&env, pairs, graph.tsv)
+            finish(&env, pairs, &graph)
         }
     }
 }
 
-/// Prints pairs, in no order, or how many there are.
-fn print<C>(env: &Environment, pairs: Stream<C>, tsv: bool) -> Result<()>
+/// Runs the job: writes or prints pairs, in no order, or prints how many there are.
+fn finish<C>(env: &Environment, pairs: Stream<C>, graph: &GraphArgs) -> Result<()>
 where
     C: Chain<Item = (u64, u64)>,
 {
-    if tsv {
-        pairs.map(|(from, to)| format!("{from}\t{to}")).print();
+    if graph.tsv || graph.sink.dir().is_some() {
+        let rows = pairs.map(|(from, to)| format!("{from}\t{to}"));
+        match graph.sink.dir() {
+            Some(dir) => rows.write_lines_parallel(dir),
+            None => rows.print(),
+        }
         return env.run();
     }
     let count = pairs.count().collect_one();

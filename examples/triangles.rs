@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 use std::process::ExitCode;
-use thalweg::{Error, ErrorKind, Result, cli};
+use thalweg::{Chain, Environment, Error, ErrorKind, Result, Stream, cli};
 use thalweg_examples::queries::graphs::PIECE;
 use thalweg_examples::queries::graphs::triangles::{triangles_by_adjacency, triangles_by_joins};
 use thalweg_examples::{GraphArgs, output, print_lines};
@@ -37,12 +37,8 @@ fn main() -> ExitCode {
 fn count() -> Result<()> {
     let Args { form, graph } = Args::parse();
     let env = graph.engine.environment()?;
-    let count: u64 = match form {
-        Form::Join => {
-            let out = triangles_by_joins(graph.read(&env)).collect::<Vec<_>>();
-            env.run()?;
-            out.take()?.into_iter().sum()
-        }
+    match form {
+        Form::Join => finish(&env, triangles_by_joins(graph.read(&env)), &graph),
         Form::Adjacency => {
             let (nodes, edges) = graph.numbered(&env)?;
             if nodes.count() > MOST {
@@ -52,12 +48,23 @@ fn count() -> Result<()> {
                 );
                 return Err(Error::new(ErrorKind::Input, what));
             }
-            let out = triangles_by_adjacency(edges.chunks(PIECE), nodes.count());
-            let out = out.collect::<Vec<_>>();
-            env.run()?;
-            out.take()?.into_iter().sum()
+            finish(&env, triangles_by_adjacency(edges.chunks(PIECE), nodes.count()), &graph)
         }
-    };
+    }
+}
+
+/// Runs the job: writes or prints the count.
+fn finish<C>(env: &Environment, count: Stream<C>, graph: &GraphArgs) -> Result<()>
+where
+    C: Chain<Item = u64>,
+{
+    if let Some(dir) = graph.sink.dir() {
+        count.write_lines_parallel(dir);
+        return env.run();
+    }
+    let count = count.collect::<Vec<_>>();
+    env.run()?;
+    let count: u64 = count.take()?.into_iter().sum();
     let what = if graph.tsv { "" } else { " triangles" };
     print_lines([format!("{count}{what}")]).map_err(output)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use thalweg::operators::window::{CountWindow, EventTimeWindow};
 use thalweg::{Chain, Environment, Result, Stream, cli, text};
 use thalweg_examples::queries::words::{by_count, by_time, paced, words};
-use thalweg_examples::{documents, output, positive, print_rows};
+use thalweg_examples::{OutputArgs, documents, output, positive, print_rows};
 
 /// Count the words of files, directories and globs over sliding windows; by default of this project's own
 /// documents.
@@ -40,6 +40,8 @@ struct Args {
     #[arg(long)]
     tsv: bool,
     #[command(flatten)]
+    sink: OutputArgs,
+    #[command(flatten)]
     engine: cli::EngineArgs,
 }
 
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
 }
 
 fn count() -> Result<()> {
-    let Args { files, by, size, slide, partial, pace, tsv, engine } = Args::parse();
+    let Args { files, by, size, slide, partial, pace, tsv, sink, engine } = Args::parse();
     let env = engine.environment()?;
     let files = if files.is_empty() { documents() } else { files };
 
@@ -65,26 +67,25 @@ fn count() -> Result<()> {
                 windows = windows.keep_partial();
             }
             let words = env.lines(files).flat_each(text::LowercaseWords);
-            summarise(
-                &env,
-                by_count(words, windows).map(|(word, window)| (word, window.value)),
-                tsv,
-            )
+            let windows = by_count(words, windows).map(|(word, window)| (word, window.value));
+            summarise(&env, windows, tsv, &sink)
         }
         By::Time => {
             let seconds = Duration::from_secs;
             let windows = EventTimeWindow::sliding(seconds(size), seconds(slide));
             let words = words(env.iter(paced(files, pace)).try_map(|line| line));
-            summarise(&env, by_time(words, windows).map(|(word, window)| (word, window.value)), tsv)
+            let windows = by_time(words, windows).map(|(word, window)| (word, window.value));
+            summarise(&env, windows, tsv, &sink)
         }
     }
 }
 
-/// Prints how many windows each word is in, and the occurrences that all of them hold.
+/// Writes or prints how many windows each word is in, and the occurrences that all of them hold.
 fn summarise<C: Chain<Item = (String, u64)>>(
     env: &Environment,
     windows: Stream<C>,
     tsv: bool,
+    sink: &OutputArgs,
 ) -> Result<()> {
     let by_word = windows.keyed().fold_assoc(
         (0, 0),
@@ -97,10 +98,17 @@ fn summarise<C: Chain<Item = (String, u64)>>(
             *words += more.1;
         },
     );
+    let by_word = by_word.unkey();
+    if let Some(dir) = sink.dir() {
+        by_word
+            .map(|(word, (windows, words))| format!("{word}\t{windows}\t{words}"))
+            .write_lines_parallel(dir);
+        return env.run();
+    }
     let most_first = |a: &(String, (u64, u64)), b: &(String, (u64, u64))| {
         b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0))
     };
-    let by_word = by_word.unkey().sorted_by(most_first).collect::<Vec<_>>();
+    let by_word = by_word.sorted_by(most_first).collect::<Vec<_>>();
     env.run()?;
 
     let by_word = by_word.take()?;

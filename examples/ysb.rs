@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 use thalweg::{Result, cli};
-use thalweg_examples::queries::{self, ysb};
+use thalweg_examples::queries::ysb;
 use thalweg_examples::{Form, Seen};
 use thalweg_workloads::ysb::{Campaigns, FixedSegments, VariableSegments, recipe};
 
@@ -26,12 +26,12 @@ fn query() -> Result<()> {
         Form::Fixed => {
             let segments = FixedSegments::generate(recipe, given.events);
             let events = ysb::events(&env, &segments);
-            queries::run(&env, ysb::ysb(events, &campaigns), given.tsv)
+            given.run(&env, ysb::ysb(events, &campaigns))
         }
         Form::Variable => {
             let segments = VariableSegments::generate(recipe, given.events);
             let events = ysb::text_events(&env, &segments);
-            queries::run(&env, ysb::ysb(events, &campaigns), given.tsv)
+            given.run(&env, ysb::ysb(events, &campaigns))
         }
     }
 }
