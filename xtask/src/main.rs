@@ -11,6 +11,7 @@ mod first_program;
 mod fuzz;
 mod hosts;
 mod kafka;
+mod killed;
 mod kubernetes;
 mod lines;
 mod long;
