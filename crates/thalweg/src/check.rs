@@ -39,10 +39,14 @@
 //! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
 //! do outside of it, [`every_on_one_host`].
 
+#[cfg(test)]
+mod amounts;
 mod compare;
 mod doors;
 mod interrupted;
 
+#[cfg(test)]
+pub(crate) use amounts::{cases, seeds};
 #[doc(hidden)]
 pub use doors::{migrated, read_from_host, sealed_checkpoint, shown};
 

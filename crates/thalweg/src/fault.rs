@@ -70,9 +70,13 @@ mod tests {
         })
     }
 
-    /// The job in which faults are planted. Each record counts once, whatever is interrupted.
+    /// The jobs in which faults are planted.
+    const CALLS: &str = "a_job_of_calls_whose_checkpoints_are_checked";
+    const ON_DISK: &str = "a_job_on_disk_whose_checkpoints_are_checked";
+
+    /// Each record counts once, whatever is interrupted.
     #[test]
-    fn a_job_whose_checkpoints_are_checked() {
+    fn a_job_of_calls_whose_checkpoints_are_checked() {
         let job = |env: &Environment| {
             let calls = Calls::in_flight(9).unordered().saved();
             let numbers = env.range(0..3000).shuffle().map_async(calls, async |n| {
@@ -81,19 +85,20 @@ mod tests {
             });
             numbers.group_by(|n| *n).count()
         };
-        check(job).must_restore().seeds(64).agrees();
-        let long = |env: &Environment| {
+        check(job).must_restore().seeds(16).agrees();
+    }
+
+    /// The same of records that wait on disk.
+    #[test]
+    fn a_job_on_disk_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| {
             let texts = env.range(0..3000).shuffle().map(|n| format!("{:0300}", n % 1000));
             texts.unique()
         };
-        check(long).memory(1 << 12).must_restore().seeds(32).agrees();
+        check(job).memory(1 << 12).must_restore().seeds(16).agrees();
     }
 
-    /// Runs that test in a process of its own.
-    fn run(variables: &[(&str, &str)]) -> Output {
-        run_test("a_job_whose_checkpoints_are_checked", variables)
-    }
-
+    /// Runs a test in a process of its own.
     fn run_test(name: &str, variables: &[(&str, &str)]) -> Output {
         let mut test = Command::new(std::env::current_exe().expect("this test is a program"));
         test.args(["--exact", &format!("fault::tests::{name}"), "--nocapture"]);
@@ -104,28 +109,32 @@ mod tests {
     #[test]
     fn every_planted_fault_is_found_with_a_run_that_repeats_it() {
         let all = [
-            Fault::PassesWithTheFirstLane,
-            Fault::SavesLate,
-            Fault::LosesAPart,
-            Fault::ForgetsCalls,
-            Fault::LosesTheOpenBlock,
+            (Fault::PassesWithTheFirstLane, CALLS),
+            (Fault::SavesLate, CALLS),
+            (Fault::LosesAPart, CALLS),
+            (Fault::ForgetsCalls, CALLS),
+            (Fault::LosesTheOpenBlock, ON_DISK),
         ];
-        let seeds = ("THALWEG_CHECK_SEEDS", "64");
-        // All of them, wherever the check is: few of them find some of the faults.
-        let series = ("THALWEG_CHECK_SERIES", "64");
-        for fault in all {
+        for (fault, job) in all {
             let name = format!("{fault:?}");
-            let found = run(&[(VARIABLE, &name), seeds, series]);
+            let planted = (VARIABLE, &*name);
+            // Few seeds find most of them. In the end there are all series, wherever the check is.
+            let mut attempts = ["8", "64"].into_iter().map(|number| {
+                let seeds = ("THALWEG_CHECK_SEEDS", number);
+                let series = ("THALWEG_CHECK_SERIES", number);
+                (seeds, run_test(job, &[planted, seeds, series]))
+            });
+            let found = attempts.find(|(_, run)| !run.status.success());
+            let (seeds, found) = found.unwrap_or_else(|| panic!("{name} is not found"));
             let said = String::from_utf8_lossy(&found.stderr);
-            assert!(!found.status.success(), "{name} is not found");
             let number =
                 said.split("THALWEG_CHECK=").nth(1).and_then(|rest| rest.split(' ').next());
             let number = ("THALWEG_CHECK", number.unwrap_or_else(|| panic!("{name}: {said}")));
-            let again = run(&[(VARIABLE, &name), seeds, number]);
+            let again = run_test(job, &[planted, seeds, number]);
             let repeated = String::from_utf8_lossy(&again.stderr);
             assert!(!again.status.success(), "{name} is not repeated by {number:?}");
             assert!(repeated.contains(&format!("THALWEG_CHECK={} ", number.1)), "{repeated}");
-            let without = run(&[seeds, number]);
+            let without = run_test(job, &[seeds, number]);
             assert!(without.status.success(), "{number:?} fails without {name} too");
         }
     }
@@ -198,8 +207,10 @@ mod tests {
 
     #[test]
     fn jobs_do_without_locks() {
-        for name in ["a_job_whose_checkpoints_are_checked", "two_runs_of_a_job"] {
-            let run = run_test(name, &[(VARIABLE, "HasNoLocks")]);
+        // Checkpoints have a lock in the series alone.
+        let few = [("THALWEG_CHECK_SEEDS", "4"), ("THALWEG_CHECK_SERIES", "8")];
+        for name in [CALLS, "two_runs_of_a_job"] {
+            let run = run_test(name, &[(VARIABLE, "HasNoLocks"), few[0], few[1]]);
             let said = String::from_utf8_lossy(&run.stderr);
             assert!(run.status.success(), "{name}: {said}");
         }

@@ -13,6 +13,7 @@
 //! 6. *It goes on.* Once nothing fails any more, the next run publishes, and has removed what others have left.
 
 use super::*;
+use crate::check::seeds;
 use crate::checkpoint::Shape;
 use crate::checkpoint::folder::{Faulty, Memory};
 use crate::checkpoint::snapshot::{Entries, StateId};
@@ -25,8 +26,8 @@ use std::process::Command;
 const RUNS: usize = 4;
 /// How many checkpoints a run tries to write at most.
 const TRIES: u64 = 5;
-/// How many histories are tried at least.
-const HISTORIES: u64 = 3000;
+/// How many histories are tried, unless there are more seeds: see [`seeds`].
+const HISTORIES: u64 = 800;
 
 /// Whose turn it is to make a request.
 #[derive(Default)]
@@ -388,7 +389,7 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn runs_with_one_folder_publish_one_line_of_checkpoints_whatever_fails() {
-    let histories = variable("THALWEG_CHECK_SEEDS").unwrap_or_default().max(HISTORIES);
+    let histories = seeds(HISTORIES);
     let only = variable("THALWEG_CHECK");
     let from = variable("THALWEG_CHECK_FROM").unwrap_or_default();
     let (mut published, mut of_two) = (0, 0);
@@ -417,7 +418,8 @@ fn runs_that_do_not_know_of_each_other_are_found() {
     };
     for fault in ["LooksAtNoMarks", "SaysNotWhatItBeginsWith"] {
         let planted = ("THALWEG_FAULT", fault);
-        let found = run(&[planted]);
+        // Four times as many histories, of which the first ones find it.
+        let found = run(&[planted, ("THALWEG_CHECK_SEEDS", "32")]);
         let said = String::from_utf8_lossy(&found.stderr);
         assert!(!found.status.success(), "{fault} is not found");
         let seed = said.split("THALWEG_CHECK=").nth(1).and_then(|rest| rest.split(' ').next());

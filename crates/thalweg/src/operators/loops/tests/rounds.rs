@@ -1,6 +1,6 @@
 //! Every operator that can be in a body, against itself on a fresh stream: in each round it begins anew.
 
-use crate::check::every;
+use crate::check::{every, every_host};
 use crate::data::View;
 use crate::flow::{Pipe, Push};
 use crate::operators::calls::Calls;
@@ -514,12 +514,13 @@ fn windows() -> Vec<Body> {
     }
 }
 
-/// The output of a body for this input, on a stream of its own.
-fn fresh(make: fn(Numbers) -> Numbers, input: &[u64]) -> Result<Vec<u64>> {
+/// The output of a body for each input, on streams of their own.
+fn fresh(make: fn(Numbers) -> Numbers, inputs: &[Vec<u64>]) -> Result<Rounds> {
     let env = Environment::new();
-    let out = make(numbers(&env, input)).collect::<Vec<_>>();
+    let outputs = inputs.iter().map(|input| make(numbers(&env, input)).collect::<Vec<_>>());
+    let outputs: Vec<_> = outputs.collect();
     env.run()?;
-    Ok(in_order(out.take()?))
+    outputs.into_iter().map(|output| Ok(in_order(output.take()?))).collect()
 }
 
 fn numbers(env: &Environment, input: &[u64]) -> Numbers {
@@ -588,42 +589,69 @@ const BY: u64 = 1000;
 /// How many of a body's records are requested where it is cut short.
 const WANTED: usize = 2;
 
+/// A run has every fourth body, and the next run those beside them: each body is run on one core, on three, in two of the drawn
+/// orders, and on one cluster of two or three hosts.
+const APART: usize = 4;
+
+/// What a body gives.
+struct Expected {
+    /// In the rounds of a loop, and in those of a loop within two rounds of another one.
+    whole: Rounds,
+    both: [Rounds; 2],
+    /// The input of each round where its output is fed back, and what is left.
+    fed: Rounds,
+}
+
+/// By the body on fresh streams.
+fn expected(make: fn(Numbers) -> Numbers) -> Result<Expected> {
+    let shifted = |by: u64| INPUT.map(|n| n + by).to_vec();
+    let mut once = fresh(make, &[0, 1, 2, 10, 11].map(|round| shifted(round * BY)))?;
+    let last = once.split_off(3);
+    let both = [once[..2].to_vec(), last];
+    let mut fed = vec![shifted(0), once[0].clone()];
+    if !fed[1].is_empty() {
+        fed.extend(fresh(make, &fed[1..])?);
+    }
+    Ok(Expected { whole: once, both, fed })
+}
+
 /// Each body replayed, replayed and cut short in each round, fed back, and in a loop within a loop.
 fn begin_anew(bodies: &[Body]) {
-    let shifted = |by: u64| INPUT.map(|n| n + by).to_vec();
-    for Body { name, make } in bodies {
-        let fresh = |input: &[u64]| fresh(*make, input).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let rounds = |rounds: u64, by: u64, from: u64| -> Rounds {
-            (0..rounds).map(|round| fresh(&shifted(from + by * round))).collect()
-        };
-        let (whole, both) = (rounds(3, BY, 0), [0, 10 * BY].map(|from| rounds(2, BY, from)));
-        let mut fed = vec![shifted(0)];
-        while fed.len() < 3 && !fed[fed.len() - 1].is_empty() {
-            fed.push(fresh(&fed[fed.len() - 1]));
+    let expected: Vec<Expected> = bodies
+        .iter()
+        .map(|Body { name, make }| expected(*make).unwrap_or_else(|e| panic!("{name}: {e}")))
+        .collect();
+    every_host(|env, number| {
+        let all = bodies.iter().zip(&expected).enumerate();
+        for (_, (body, expected)) in all.filter(|(at, _)| (at + number).is_multiple_of(APART)) {
+            begins_anew(env, body, expected)?;
         }
-        every(|env| {
-            let numbers = || numbers(env, &INPUT);
-            let replay = replayed(numbers(), 3, BY, make).collect::<Vec<_>>();
-            let few = |n| make(n).limit(WANTED as u64);
-            let few = replayed(numbers(), 3, BY, few).collect::<Vec<_>>();
-            let inner = nested(numbers(), [10 * BY, BY], *make).collect::<Vec<_>>();
-            let (outcome, left) = numbers()
-                .iterate(2, Rounds::new(), |n, _| make(n.boxed()))
-                .fold(|round: &mut Vec<u64>, n: &u64| round.push(*n), add_all)
-                .all_rounds(|rounds: &mut Rounds, round| rounds.push(in_order(round)));
-            let (outcome, left) = (outcome.collect::<Vec<_>>(), left.collect::<Vec<_>>());
-            env.run()?;
-            assert_eq!(replay.take()?, std::slice::from_ref(&whole), "{name}");
-            assert_eq!(inner.take()?, [both.to_vec()], "{name}, within two loops");
-            assert_eq!(outcome.take()?[0].state, fed[1..], "{name}, fed back");
-            assert_eq!(in_order(left.take()?), fed[fed.len() - 1], "{name}, left over");
-            for (few, whole) in few.take()?.remove(0).into_iter().zip(&whole) {
-                assert_eq!(few.len(), whole.len().min(WANTED), "{name}, cut short");
-                assert!(are_some(few.clone(), whole), "{name}, cut short: {few:?} of {whole:?}");
-            }
-            Ok(())
-        });
+        Ok(())
+    });
+}
+
+fn begins_anew(env: &Environment, Body { name, make }: &Body, expected: &Expected) -> Result<()> {
+    let Expected { whole, both, fed } = expected;
+    let numbers = || numbers(env, &INPUT);
+    let replay = replayed(numbers(), 3, BY, make).collect::<Vec<_>>();
+    let few = |n| make(n).limit(WANTED as u64);
+    let few = replayed(numbers(), 3, BY, few).collect::<Vec<_>>();
+    let inner = nested(numbers(), [10 * BY, BY], *make).collect::<Vec<_>>();
+    let (outcome, left) = numbers()
+        .iterate(2, Rounds::new(), |n, _| make(n.boxed()))
+        .fold(|round: &mut Vec<u64>, n: &u64| round.push(*n), add_all)
+        .all_rounds(|rounds: &mut Rounds, round| rounds.push(in_order(round)));
+    let (outcome, left) = (outcome.collect::<Vec<_>>(), left.collect::<Vec<_>>());
+    env.run()?;
+    assert_eq!(replay.take()?, std::slice::from_ref(whole), "{name}");
+    assert_eq!(inner.take()?, [both.to_vec()], "{name}, within two loops");
+    assert_eq!(outcome.take()?[0].state, fed[1..], "{name}, fed back");
+    assert_eq!(in_order(left.take()?), fed[fed.len() - 1], "{name}, left over");
+    for (few, whole) in few.take()?.remove(0).into_iter().zip(whole) {
+        assert_eq!(few.len(), whole.len().min(WANTED), "{name}, cut short");
+        assert!(are_some(few.clone(), whole), "{name}, cut short: {few:?} of {whole:?}");
     }
+    Ok(())
 }
 
 #[test]
