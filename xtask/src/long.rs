@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1_000_000)]
     seed: u64,
 
-    /// Seeds of every `check`
+    /// Seeds of every `check`, and more random cases and histories of other unit tests in proportion
     #[arg(long, default_value_t = 100)]
     seeds: u64,
 

@@ -517,7 +517,8 @@ mod tests {
         // What tasks have seen is compared in memory.
         every_on_one_host(|env: &Environment| {
             let mut all = Vec::new();
-            let numbers = env.parallel_iter(|task, tasks| (task as u64..).step_by(tasks));
+            // With an end: much would be in flight in front of each barrier.
+            let numbers = env.parallel_iter(|task, tasks| (task as u64..60_000).step_by(tasks));
             let numbers = cut(cut(numbers, &mut all).shuffle(), &mut all);
             let keyed = numbers.map(|n| (n % 100, n)).group_by(|pair| pair.0).repartition();
             cut(keyed.map(|_, pair| pair).unkey(), &mut all).for_each(drop);

@@ -332,6 +332,7 @@ impl<R: ReadRow<N>, const N: usize> Rows<R, N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::cases;
     use crate::config::{Config, Scheduler};
     use crate::data::Labelled;
     use crate::error::Place;
@@ -376,6 +377,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(64))]
+
         #[test]
         fn the_rows_that_serde_reads(
             rows in prop::collection::vec(("[a-cü\",]{0,40}", any::<i32>()), 0..25),

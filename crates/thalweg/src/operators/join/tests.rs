@@ -1,7 +1,7 @@
 //! Joins against their definition: every record of one stream is compared with every record of the other.
 
 use super::{AsOf, Interval};
-use crate::check::{check, every};
+use crate::check::{cases, check, every};
 use crate::config::{BatchMode, Config};
 use crate::operators::time::Watermarks;
 use crate::operators::window::tests::beginnings;
@@ -102,7 +102,7 @@ macro_rules! compare {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(6))]
 
     #[test]
     fn every_pair_within_the_interval_is_joined(
@@ -187,16 +187,16 @@ proptest! {
 /// partition of a source is far behind the other.
 #[test]
 fn a_record_may_have_many_results() {
-    let n = 400_u64;
+    let n = 150_u64;
     let side = |env: &Environment| {
         env.parallel_iter(move |task, tasks| (task as u64..n).step_by(tasks)).assign_timestamps(
-            |n| Timestamp::from_micros((*n % 2 * 400 + *n / 2) as i64),
-            Watermarks::bounded_disorder(micros(1000)),
+            |n| Timestamp::from_micros((*n % 2 * 150 + *n / 2) as i64),
+            Watermarks::bounded_disorder(micros(400)),
         )
     };
     check(|env| {
         let (left, right) = (side(env).group_by(|_| ()), side(env).group_by(|_| ()));
-        let joined = left.interval_join(right, Interval::within(micros(2000)), |_, a, b| (*a, *b));
+        let joined = left.interval_join(right, Interval::within(micros(800)), |_, a, b| (*a, *b));
         let sums = joined.unkey().shuffle().map(|(_, (a, b))| (1, a * 1000 + b));
         sums.fold_assoc(
             (0, 0),
@@ -342,9 +342,9 @@ fn a_late_record_is_in_force_afterwards() {
 fn late_records_are_counted() {
     let some_late = AtomicU64::new(0);
     every(|env| {
-        let n = 20_000_u64;
+        let n = 6_000_u64;
         // Every tenth record comes far too late.
-        let at = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
+        let at = |n: &u64| if n % 10 == 9 { *n as i64 - 2_000 } else { *n as i64 };
         let side = || {
             env.iter(0..n)
                 .assign_timestamps(move |n| Timestamp::from_micros(at(n)), Watermarks::monotonous())

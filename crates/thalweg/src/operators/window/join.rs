@@ -232,7 +232,7 @@ impl<A: Data, B: Data> Combine<Either<A, B>> for BothLists<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::check;
+    use crate::check::{cases, check};
     use crate::operators::time::Watermarks;
     use crate::operators::window::tests::{beginnings, shapes};
     use crate::time::Timestamp;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+        #![proptest_config(cases(8))]
 
         /// Compares the join with all pairs of readings, tested one by one.
         #[test]

@@ -212,8 +212,8 @@ mod tests {
     #[test]
     fn every_record_is_in_one_place() {
         every(|env| {
-            let n = 20_000_i64;
-            let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
+            let n = 6_000_i64;
+            let at = |n: i64| if n % 10 == 9 { n - 2_000 } else { n };
             let (windows, late) = env
                 .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
                 .assign_timestamps(
@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn late_records_are_found_in_the_tasks_of_the_keys() {
         every(|env| {
-            let n = 20_000_i64;
-            let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
+            let n = 6_000_i64;
+            let at = |n: i64| if n % 10 == 9 { n - 2_000 } else { n };
             let readings = env
                 .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
                 .assign_timestamps(

@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn every_record_is_in_a_window() {
         every(|env| {
-            let n = 30_000;
+            let n = 10_000;
             let window = ProcessingTimeWindow::tumbling(Duration::from_micros(500));
             let counts = env.range(0..n).shuffle().group_by(|n| n % 5).window(window).count();
             let sums = counts.unkey().map(|(key, pane)| (key, pane.value)).keyed().sum(|n| *n);
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn watermarks_wait_for_the_windows_they_came_in() {
         every(|env| {
-            let n = 20_000_i64;
+            let n = 5_000_i64;
             let window = ProcessingTimeWindow::sliding(
                 Duration::from_micros(300),
                 Duration::from_micros(200),

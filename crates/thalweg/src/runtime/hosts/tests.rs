@@ -1,7 +1,7 @@
 //! Tests of jobs on several hosts.
 
 use super::*;
-use crate::check::on_cluster;
+use crate::check::{on_cluster, seeds};
 use crate::config::{BatchMode, Config};
 use crate::flow::{AtEnd, Publish};
 use crate::memory::MemoryPool;
@@ -78,7 +78,7 @@ fn what_is_in_flight_between_simulated_hosts_is_counted_and_bounded() {
 fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
     let (mut well, mut ill) = (0, 0);
     for lost in [0, 1, 2] {
-        for step in 0..60 {
+        for step in (0..60).step_by(3) {
             for result in with_a_loss(step, HostId(lost), 40 * step) {
                 match result {
                     Ok(mut counts) => {
@@ -95,7 +95,7 @@ fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
             }
         }
     }
-    assert!(well > 20 && ill > 100, "{well} ended well, {ill} ill");
+    assert!(well > 6 && ill > 33, "{well} ended well, {ill} ill");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn barriers_that_several_hosts_request_at_once_cover_all_that_was_read_before() 
     #[derive(Default)]
     struct Seen([Mutex<BTreeSet<(usize, u64)>>; 2]);
 
-    for seed in 0..300 {
+    for seed in 0..seeds(60) {
         let hosts = 3 + seed as usize % 2;
         let cores: Vec<_> =
             (0..hosts).map(|host| if host == 0 { 1 + TASKS - hosts } else { 1 }).collect();

@@ -630,6 +630,7 @@ mod tests {
     }
 
     const MANY: usize = 100_000_000;
+    const LONG_TURNS: usize = 80;
 
     /// Tasks that sleep in each turn until there were so many turns of them; returns how often they ran and another one did, which
     /// they wake each time, and which goes on by itself if it `is_busy`.
@@ -641,13 +642,14 @@ mod tests {
             Box::new(move |_| {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 wake.wake();
-                if slept.fetch_add(1, Ordering::SeqCst) < 200 { Poll::Again } else { Poll::Done }
+                let turns = slept.fetch_add(1, Ordering::SeqCst);
+                if turns < LONG_TURNS { Poll::Again } else { Poll::Done }
             })
         };
         let (seen, counts) = (Arc::clone(&slept), Arc::clone(&ran));
         let short: Call = Box::new(move |_| {
             let turns = counts.fetch_add(1, Ordering::SeqCst);
-            match seen.load(Ordering::SeqCst) < 200 {
+            match seen.load(Ordering::SeqCst) < LONG_TURNS {
                 // A job in which nothing else ever runs ends too.
                 true if is_busy && turns < MANY => Poll::Again,
                 true if !is_busy => Poll::Wait,

@@ -88,8 +88,9 @@ impl Host<'_> {
         self.env.checkpoints_of(folder).unwrap()
     }
 
+    /// Few numbers of each run of the source, as sinks keep them in sets.
     fn describe(&self, sink: Noted) {
-        self.env.range(0..1 << 40).write(sink);
+        self.env.range(0..1 << 40).filter(|n| n % 64 == 0).write(sink);
     }
 
     /// Runs the job, which is cancelled when the first host has taken so many checkpoints.
@@ -438,7 +439,7 @@ fn a_job_is_suspended_when_all_hosts_have_committed_and_fails_where_one_cannot()
 
 #[test]
 fn a_savepoint_is_answered_when_all_hosts_have_committed_and_with_the_error_of_one_that_cannot() {
-    let cases = (0..4).flat_map(|seed| [None, Some(0), Some(1)].map(|failing| (seed, failing)));
+    let cases = (0..3).flat_map(|seed| [None, Some(0), Some(1)].map(|failing| (seed, failing)));
     for (seed, failing) in cases {
         let dir = tempfile::tempdir().unwrap();
         let [saved, kept] = ["saved", "kept"].map(|name| dir.path().join(name));

@@ -5,6 +5,7 @@
 use super::model::{Dice, Scope, Value, integer};
 use super::{Migration, encoded};
 use crate::Data;
+use crate::check::seeds;
 use crate::data::{Evolution, Field, Schema, to_json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -584,7 +585,7 @@ fn values_of_random_schemas_become_what_random_changes_say() {
         Err(_) => default,
     };
     let (first, cases) =
-        (number("THALWEG_MIGRATION_SEED", 0_u64), number("THALWEG_MIGRATION_CASES", 6000));
+        (number("THALWEG_MIGRATION_SEED", 0_u64), number("THALWEG_MIGRATION_CASES", seeds(2000)));
     let mut seen = Seen::default();
     for seed in first..first.saturating_add(cases) {
         let _case = Case(seed);

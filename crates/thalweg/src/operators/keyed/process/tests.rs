@@ -1,7 +1,7 @@
 //! Handlers whose expected results can be computed independently.
 
 use super::{Process, ProcessContext, Timer};
-use crate::check::{check, every};
+use crate::check::{cases, check, every};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
@@ -97,7 +97,7 @@ fn some_readings() -> impl Strategy<Value = Vec<Reading>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(cases(6))]
 
     #[test]
     fn timers_come_when_all_before_them_has(all in some_readings()) {
@@ -107,7 +107,7 @@ proptest! {
         let expected: Vec<_> =
             due.iter().map(|&(key, due)| (key, (due, before(key, due)))).collect();
         check(|env| timed(env, &all).group_by(|reading| reading.0).process(Before))
-            .seeds(3)
+            .seeds(2)
             .equals(expected);
         // Records emitted by a timer have its time, and are not late.
         let mut tens: BTreeMap<i64, u64> = BTreeMap::new();
@@ -118,7 +118,7 @@ proptest! {
             let tens = out.group_by(|_| ()).window(EventTimeWindow::tumbling(Duration::from_micros(10)));
             tens.count().unkey().map(|(_, pane)| (pane.start.as_micros(), pane.value))
         })
-        .seeds(3)
+        .seeds(2)
         .equals(tens);
     }
 }

@@ -183,7 +183,7 @@ fn a_solution_within_a_loop_begins_anew() {
     every(|env| {
         // How many steps down from each number to 0, in each of three rounds, with steps of 1, 2 and 3.
         let outcome = env
-            .iter([60])
+            .iter([24])
             .replay(3, 0, |start, sum| {
                 let start = start.with(sum).map(|(start, sum)| (*start + sum % 3, 0));
                 let (outcome, steps) = start
@@ -202,7 +202,7 @@ fn a_solution_within_a_loop_begins_anew() {
         env.run()?;
         let mut sum = 0;
         for _ in 0..3 {
-            let start = 60 + sum % 3;
+            let start = 24 + sum % 3;
             sum += (0..=start).sum::<u64>() + 1_000_000 * (start + 1);
         }
         assert_eq!(out.take()?.pop().unwrap().state, sum);

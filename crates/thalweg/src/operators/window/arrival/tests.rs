@@ -1,7 +1,7 @@
 //! Tests of windows by arrival against their definition: the values of each key in a list, and each window a
 //! slice of it.
 
-use crate::check::{Checked, check, every};
+use crate::check::{Checked, cases, check, every};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::Schema;
 use crate::operators::time::Watermarks;
@@ -112,7 +112,7 @@ fn some_times() -> impl Strategy<Value = Vec<Reading>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(6))]
 
     #[test]
     fn combined_aggregates_are_those_of_the_windows_values(shape in shapes(), all in some_readings()) {

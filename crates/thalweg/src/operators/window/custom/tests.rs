@@ -3,7 +3,7 @@
 use super::super::tests::{Reading, beginnings, micros, readings, some_readings};
 use super::super::{EventTimeWindow, Pane, SessionWindow};
 use super::{CustomPane, CustomWindow, MakeWindows, WindowContext};
-use crate::check::{check, every};
+use crate::check::{cases, check, every};
 use crate::config::{BatchMode, Config};
 use crate::operators::time::Watermarks;
 use crate::time::{Time, Timestamp};
@@ -130,7 +130,7 @@ fn by_calendar<T>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(6))]
 
     #[test]
     fn every_window_of_a_calendar_has_its_records(calendar in calendars(), all in some_readings()) {
@@ -309,9 +309,9 @@ impl<T: Time> MakeWindows<i32, T> for Above {
 fn late_records_are_counted() {
     let some_late = AtomicBool::new(false);
     every(|env| {
-        let n = 20_000_u64;
+        let n = 6_000_u64;
         // Every tenth record arrives far too late.
-        let time = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
+        let time = |n: &u64| if n % 10 == 9 { *n as i64 - 2_000 } else { *n as i64 };
         let begins = (-10_000..30_000).step_by(100).collect();
         let counts = env
             .iter(0..n)

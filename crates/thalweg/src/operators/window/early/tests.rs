@@ -5,7 +5,7 @@ use super::super::tests::{
 };
 use super::super::{Early, EventTimeWindow, Pane, Timing};
 use super::Ticks;
-use crate::check::{check, every};
+use crate::check::{cases, check, every};
 use crate::clock::Nanos;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
@@ -53,7 +53,7 @@ fn sum(values: &[i32]) -> i64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(8))]
 
     /// The first result covers the first n records of the key in the window, the next twice as many.
     #[test]
@@ -252,7 +252,7 @@ fn seen_by_the_clock(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn results_come_when_the_clock_says(

@@ -5,7 +5,7 @@ use super::super::tests::{Reading, micros, readings, some_readings};
 use super::super::{Early, EventTimeWindow, Pane, Timing};
 use super::early::EarlySessions;
 use super::{Counted, FixedGap, SessionWindow};
-use crate::check::{check, every};
+use crate::check::{cases, check, every};
 use crate::config::Config;
 use crate::operators::time::Watermarks;
 use crate::time::Timestamp;
@@ -62,7 +62,7 @@ pub(super) fn gaps() -> impl Strategy<Value = i64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(8))]
 
     #[test]
     fn every_session_has_its_records(gap in gaps(), all in some_readings()) {
@@ -158,9 +158,9 @@ fn sessions_at_the_ends_of_time() {
 fn late_records_are_counted() {
     let some_late = AtomicBool::new(false);
     every(|env| {
-        let n = 20_000_u64;
+        let n = 6_000_u64;
         // Every tenth record arrives far too late.
-        let at = |n: &u64| if n % 10 == 9 { *n as i64 - 5_000 } else { *n as i64 };
+        let at = |n: &u64| if n % 10 == 9 { *n as i64 - 2_000 } else { *n as i64 };
         let counts = env
             .iter(0..n)
             .assign_timestamps(move |n| Timestamp::from_micros(at(n)), Watermarks::monotonous())
@@ -254,8 +254,8 @@ fn late_records_go_to_a_second_stream() {
 #[test]
 fn every_record_is_in_a_session_or_late() {
     every(|env| {
-        let n = 20_000_i64;
-        let at = |n: i64| if n % 10 == 9 { n - 5_000 } else { n };
+        let n = 6_000_i64;
+        let at = |n: i64| if n % 10 == 9 { n - 2_000 } else { n };
         let keyed = env
             .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
             .assign_timestamps(move |n| Timestamp::from_micros(at(*n)), Watermarks::monotonous())
@@ -382,25 +382,26 @@ fn sessions_are_kept_no_longer_than_late_records_are_allowed() -> crate::Result<
 /// tasks merge records before they send them; of many, they give that up.
 #[test]
 fn tasks_may_be_far_apart_in_time() {
-    const RECORDS: u64 = 300_000;
+    const RECORDS: u64 = 210_000;
     const PIECE: u64 = 5_000;
     const GAP: i64 = 900;
-    for keys in [40, 500, 30_000] {
+    for (keys, all_cores) in [(40_u64, 2..4_usize), (500, 3..4), (30_000, 2..3)] {
         let key = move |number: u64| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % keys;
-        let mut open = BTreeMap::<u64, (i64, i64, u64)>::new();
+        let mut open = vec![None; keys as usize];
         let mut sessions = Vec::new();
         for number in 0..RECORDS {
             let at = number as i64;
-            let session = open.entry(key(number)).or_insert((at, at, 0));
+            let session: &mut (i64, i64, u64) =
+                open[key(number) as usize].get_or_insert((at, at, 0));
             if at - session.1 > GAP {
                 sessions.push((key(number), *session));
                 *session = (at, at, 0);
             }
             (session.1, session.2) = (at, session.2 + number);
         }
-        sessions.extend(open);
+        sessions.extend((0..keys).zip(open).filter_map(|(key, open)| Some((key, open?))));
         sessions.sort_unstable();
-        for cores in [2, 3] {
+        for cores in all_cores {
             let config = Config { cores: cores.try_into().unwrap(), ..Config::default() };
             let env = Environment::with_config(config);
             let pieces = env.parallel_iter(move |task, tasks| {

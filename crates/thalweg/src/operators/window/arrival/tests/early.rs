@@ -1,7 +1,7 @@
 //! Tests of early results of windows by arrival against their definition: value by value, and tick by tick.
 
 use super::{Reading, Shape, some_readings};
-use crate::check::{check, every, every_on_one_host};
+use crate::check::{cases, check, every, every_on_one_host};
 use crate::clock::Nanos;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
@@ -92,7 +92,7 @@ fn sum(values: &[i64]) -> i64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(6))]
 
     /// The first result covers the first n values of the window, the next twice as many; those of complete windows
     /// are the same as without early ones.
@@ -244,7 +244,7 @@ macro_rules! seen_by_the_clock {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(cases(32))]
 
     /// At a tick, every open window with values has a result if values of its key have arrived since the tick before.
     #[test]
@@ -430,13 +430,13 @@ fn complete<K: Ord + Copy, T>(mut results: Vec<(K, CountPane<T>)>) -> Vec<(K, u6
 fn complete_windows_are_not_changed_by_early_results() {
     let early = Early::interval(Duration::from_nanos(1));
     every(|env| {
-        let (n, keys) = (9_000u64, 900);
+        let (n, keys) = (1_800u64, 180);
         let numbers = || env.range(0..n).shuffle().group_by(move |n| n % keys);
         let fours = numbers().window(CountWindow::tumbling(4).early(early)).count();
         let sliding = numbers().window(CountWindow::sliding(4, 3).early(early)).sum(|_| 1u64);
         let lists = numbers().window(CountWindow::sliding(4, 3).early(early)).to_vec();
         let all = numbers().window(GlobalWindow::new().early(early)).count();
-        let commit = TransactionWindow::new(|n: &u64| match *n >= 8_700 {
+        let commit = TransactionWindow::new(|n: &u64| match *n >= 1_740 {
             true => Transaction::Commit,
             false => Transaction::Continue,
         });
@@ -459,7 +459,7 @@ fn complete_windows_are_not_changed_by_early_results() {
         assert_eq!(complete(all.take()?), expected(keys, &[(0, 10)]));
         // The records are shuffled, so that any record of a key may be the one that commits.
         let committed = complete(carts.take()?);
-        assert!(committed.iter().map(|cart| cart.0).eq(600..900));
+        assert!(committed.iter().map(|cart| cart.0).eq(120..180));
         Ok(())
     });
 }
@@ -469,13 +469,13 @@ fn complete_windows_are_not_changed_by_early_results() {
 fn early_results_are_not_late() {
     for early in [Early::interval(Duration::from_nanos(1)), Early::every(3)] {
         every(|env| {
-            let n = 1_500i64;
+            let n = 400i64;
             let timed = || {
                 env.iter(0..n)
                     .batch_mode(BatchMode::Single)
                     .forward()
                     .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous())
-                    .group_by(|n| n % 50)
+                    .group_by(|n| n % 20)
             };
             let tens = timed().window(CountWindow::tumbling(10).early(early)).count();
             let lists = timed().window(CountWindow::sliding(10, 5).early(early)).to_vec();
@@ -629,6 +629,7 @@ fn windows_with_early_results_keep_within_the_budget() {
         refused(&job);
     }
     // Closed windows release their memory, and their timers.
+    let n = 80_000u64;
     let given = Arc::new(AtomicU64::new(0));
     for early in [Early::every(3), Early::interval(Duration::from_micros(10))] {
         let (job, given) = (env(), Arc::clone(&given));

@@ -1,7 +1,7 @@
 //! Tests of early results of custom windows, against other windows and against their definition.
 
 use super::{Above, Visits, by_calendar, calendars, of_calendar, readings, some_readings};
-use crate::check::{check, every};
+use crate::check::{cases, check, every};
 use crate::clock::Nanos;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
@@ -35,7 +35,7 @@ fn counted<B: Clone, T>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(8))]
 
     #[test]
     fn every_n_records_there_is_a_result(
@@ -186,7 +186,7 @@ fn early(windows: &mut Model, enough: u64) -> Vec<CustomPane<i64, i64>> {
 const PERIOD: Nanos = 100_000_000;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(cases(32))]
 
     /// A call that adds and fires, discards or merges has early results of the windows that are left.
     #[test]
@@ -284,14 +284,14 @@ proptest! {
 fn windows_that_fire_are_not_changed_by_early_results() {
     let early = Early::interval(Duration::from_nanos(1));
     every(|env| {
-        let n = 10_000i64;
+        let n = 2_000i64;
         let all = env
             .parallel_iter(move |task, tasks| (task as i64..n).step_by(tasks))
             .batch_mode(BatchMode::Single)
             .assign_timestamps(|n| Timestamp::from_micros(*n), Watermarks::monotonous());
-        let calendar = ((0..=10).map(|day| day * 1_000).collect(), 1);
+        let calendar = ((0..=10).map(|day| day * 200).collect(), 1);
         let window = of_calendar(&calendar).early(early);
-        let [results, again] = all.group_by(|n| n % 500).window(window).count().unkey().split();
+        let [results, again] = all.group_by(|n| n % 100).window(window).count().unkey().split();
         let (moments, late) = again
             .group_by(|_| ())
             .window(EventTimeWindow::tumbling(Duration::from_micros(1)))
@@ -314,7 +314,7 @@ fn windows_that_fire_are_not_changed_by_early_results() {
             assert_eq!(pane.timing, Timing::OnTime);
             last.push((*key, pane.bounds, pane.value));
         }
-        let expected = (0..500).flat_map(|key| (0..10).map(move |day| (key, day, 2)));
+        let expected = (0..100).flat_map(|key| (0..10).map(move |day| (key, day, 2)));
         assert!(last.into_iter().eq(expected));
         Ok(())
     });

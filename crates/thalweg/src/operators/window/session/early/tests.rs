@@ -1,6 +1,6 @@
 //! Tests of early results of sessions against their definition: record by record, and tick by tick.
 
-use crate::check::check;
+use crate::check::{cases, check};
 use crate::clock::Nanos;
 use crate::config::{Config, Scheduler};
 use crate::operators::time::Watermarks;
@@ -57,7 +57,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(cases(8))]
 
     #[test]
     fn every_n_records_there_is_a_result(gap in gaps(), all in some_readings(), n in 1..6u64) {
@@ -89,7 +89,7 @@ proptest! {
 const PERIOD: Nanos = 100_000_000;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn results_come_when_the_clock_says(
