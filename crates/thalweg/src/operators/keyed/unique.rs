@@ -138,7 +138,7 @@ mod tests {
                 ..Config::default()
             };
             let env = Environment::with_config(config);
-            let n = 200_000;
+            let n = 100_000;
             let numbers = env.range(0..3 * n).map(move |i| i % n).unique().collect::<Vec<_>>();
             let texts = env
                 .range(0..60_000)
