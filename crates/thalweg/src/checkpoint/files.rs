@@ -152,12 +152,21 @@ impl Saving {
         of: Option<HashRange>,
         note: &impl Data,
     ) {
+        self.add_file_with::<I>(prefix, of, |out| note.encode(out));
+    }
+
+    fn add_file_with<I: Wire + ?Sized>(
+        &mut self,
+        prefix: SpillPrefix,
+        of: Option<HashRange>,
+        note: impl FnOnce(&mut Vec<u8>),
+    ) {
         let Some(files) = &self.files else {
             return self
                 .refuse("some of its records are on disk, and there is no directory for them");
         };
         let mut encoded = Vec::new();
-        note.encode(&mut encoded);
+        note(&mut encoded);
         let name = Arc::clone(prefix.copy_name(|| files.new_name()));
         let entry = FileEntry {
             name: (*name).to_owned(),
@@ -169,6 +178,20 @@ impl Saving {
             note: encoded,
         };
         self.spilled.push(Spilled { entry, prefix: Some(prefix), _name: name });
+    }
+
+    /// As [`add_share`](Self::add_share), of records that any task may have, whatever their keys.
+    pub(crate) fn add_dealt<I: Wire + ?Sized>(&mut self, share: &SpillShare<I>, note: &impl Data) {
+        let Some(prefix) = share.file.prefix() else { return };
+        // A task may own no keys, where there are more tasks than key groups.
+        let is_none = self.hashes.0 > self.hashes.1;
+        let own = if is_none { ALL } else { self.hashes };
+        let range = share.dealt.unwrap_or(own);
+        let of = share.hashes.or(is_none.then_some(ALL));
+        self.add_file_with::<I>(prefix, of, |out| {
+            range.encode(out);
+            note.encode(out);
+        });
     }
 
     /// Adds a spill file, or the share of it that counts.
@@ -190,7 +213,14 @@ impl SavedFile<'_> {
     ///
     /// If that cannot be read.
     pub(crate) fn note<N: Data>(&self) -> Result<N> {
-        decode_whole(&self.entry.note, N::decode).map_err(|error| {
+        self.read_note(N::decode)
+    }
+
+    fn read_note<N>(
+        &self,
+        decode: impl FnOnce(&mut &[u8]) -> Result<N, DecodeError>,
+    ) -> Result<N> {
+        decode_whole(&self.entry.note, decode).map_err(|error| {
             let what = format!("a file of spilled records of the checkpoint is unknown: {error}");
             Error::new(ErrorKind::Input, what)
         })
@@ -213,6 +243,30 @@ impl SavedFile<'_> {
         let local = self.folder.local(name, *bytes)?;
         let file: SpillFile<I> = spill.stored(local, *bytes, *records);
         let is_whole = !is_shared && self.hashes == *hashes;
-        Ok(SpillShare { file, hashes: (!is_whole).then_some(self.hashes) })
+        Ok(SpillShare { file, hashes: (!is_whole).then_some(self.hashes), dealt: None })
+    }
+
+    /// As [`open`](Self::open), of a file that was [added so](Saving::add_dealt); and what the operator has noted of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and if the note cannot be read.
+    pub(crate) fn open_dealt<I: Wire + ?Sized, N: Data>(
+        &self,
+        spill: &SpillDir,
+    ) -> Result<(SpillShare<I>, N)> {
+        let share = self.open::<I>(spill)?;
+        let (range, note) = self.read_note(|input| {
+            let range = match input.is_empty() {
+                // An earlier version noted nothing. The file was of one task then.
+                true => self.entry.hashes,
+                false => <HashRange as Data>::decode(input)?,
+            };
+            match range.0 <= range.1 {
+                true => Ok((range, N::decode(input)?)),
+                false => Err(DecodeError::invalid("a range of hashes")),
+            }
+        })?;
+        Ok((SpillShare { dealt: Some(range), ..share }, note))
     }
 }

@@ -3,6 +3,7 @@
 mod at_end;
 mod committed;
 mod progress;
+mod spilled;
 
 use super::*;
 use crate::config::{BatchMode, Config, Scheduler};

@@ -36,7 +36,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the door to spilled state")]
 
-use crate::data::Wire;
+use crate::data::{Wire, hash_u64};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::fault::{Fault, is_planted};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -499,6 +499,9 @@ pub(crate) type HashRange = (u64, u64);
 pub(crate) struct SpillShare<I: Wire + ?Sized> {
     pub(crate) file: SpillFile<I>,
     pub(crate) hashes: Option<HashRange>,
+    /// Of records that may go to any task: the range over which they are dealt out, by their numbers in the file in place of
+    /// their keys. The shares of a file whose ranges of hashes divide this range have each record once.
+    pub(crate) dealt: Option<HashRange>,
 }
 
 /// Reads the records of a [`SpillShare`].
@@ -506,19 +509,29 @@ pub(crate) struct SpillShare<I: Wire + ?Sized> {
 pub(crate) struct ShareReader<I: Wire + ?Sized> {
     reader: SpillReader<I>,
     hashes: Option<HashRange>,
+    dealt: Option<HashRange>,
+    /// The records of the file.
+    records: u64,
 }
 
 impl<I: Wire + ?Sized> SpillShare<I> {
     pub(crate) fn read(&self) -> ShareReader<I> {
-        ShareReader { reader: self.file.read(), hashes: self.hashes }
+        let (hashes, dealt, records) = (self.hashes, self.dealt, self.file.records);
+        ShareReader { reader: self.file.read(), hashes, dealt, records }
     }
 }
 
 impl<I: Wire + ?Sized> From<SpillFile<I>> for SpillShare<I> {
     /// All of a file.
     fn from(file: SpillFile<I>) -> Self {
-        Self { file, hashes: None }
+        Self { file, hashes: None, dealt: None }
     }
+}
+
+/// Where in a range the record with this number is dealt to.
+fn dealt_to((first, last): HashRange, number: u64) -> u64 {
+    let size = u128::from(last - first) + 1;
+    first + ((u128::from(hash_u64(number)) * size) >> 64) as u64
 }
 
 impl<I: Wire + ?Sized> ShareReader<I> {
@@ -537,9 +550,14 @@ impl<I: Wire + ?Sized> ShareReader<I> {
         let Some((first, last)) = self.hashes else { return self.reader.next(see) };
         let mut see = Some(see);
         loop {
-            let seen = self.reader.next(|item| match (first..=last).contains(&hash(&item)) {
-                true => see.take().map(|see| see(item)),
-                false => None,
+            let number = self.records - self.reader.left;
+            let dealt = self.dealt.map(|range| dealt_to(range, number));
+            let seen = self.reader.next(|item| {
+                let hash = dealt.unwrap_or_else(|| hash(&item));
+                match (first..=last).contains(&hash) {
+                    true => see.take().map(|see| see(item)),
+                    false => None,
+                }
             })?;
             match seen {
                 None => return Ok(None),

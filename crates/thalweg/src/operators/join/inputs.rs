@@ -27,6 +27,8 @@ struct Input<K: Data, A: Data, T: Time> {
     /// The stage that sends to it.
     from: usize,
     bounded: bool,
+    /// Whether all records of a key come from one task, which owns it.
+    together: bool,
     /// Whether every record goes to every task.
     everywhere: bool,
 }
@@ -214,6 +216,13 @@ impl<K: Data, A: Data, B: Data, T: Time> Inputs<K, A, B, T> {
         (self.first.everywhere, self.second.everywhere)
     }
 
+    /// Whether records of the first and of the second input are in any task, whatever their keys: every task has all of the
+    /// other input.
+    pub(super) fn anywhere(&self) -> (bool, bool) {
+        let Self { first, second, .. } = self;
+        (second.everywhere && !first.together, first.everywhere && !second.together)
+    }
+
     /// Whether an input that is not read might block the other.
     pub(super) fn hang_together(&self, cx: &TaskContext<'_>) -> bool {
         cx.plan.are_connected(self.first.from, self.second.from, self.stage)
@@ -258,13 +267,14 @@ impl<K: Data, A: Data, T: Time> Input<K, A, T> {
         send: Option<SendTo<C, K, A, T>>,
     ) -> Self {
         let stream = &pairs.stream;
-        let (from, bounded) = (stream.stage, stream.is_bounded());
+        let (from, bounded, together) = (stream.stage, stream.is_bounded(), pairs.together);
         let Some(send) = send else {
-            return Self { edge: None, op: 0, from, bounded, everywhere: false };
+            return Self { edge: None, op: 0, from, bounded, together, everywhere: false };
         };
         let receive = Origin { kind: "receive", ..origin };
         let op = stream.builder().operator(to, receive, Details::none());
-        Self { edge: Some(send(pairs, to, origin)), op, from, bounded, everywhere: false }
+        let edge = Some(send(pairs, to, origin));
+        Self { edge, op, from, bounded, together, everywhere: false }
     }
 }
 

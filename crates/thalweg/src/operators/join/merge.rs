@@ -54,9 +54,10 @@ where
     {
         self.inputs.refuse_in_loops(cx, self.op)?;
         let (left_everywhere, right_everywhere) = self.inputs.everywhere();
+        let (left_anywhere, right_anywhere) = self.inputs.anywhere();
         let saved = (
-            SavedRows::new(cx, self.op, "left rows", left_everywhere),
-            SavedRows::new(cx, self.op, "right rows", right_everywhere),
+            SavedRows::new(cx, self.op, "left rows", left_everywhere).anywhere(left_anywhere),
+            SavedRows::new(cx, self.op, "right rows", right_everywhere).anywhere(right_anywhere),
         );
         let mut left = MergeInput::new(cx, self.op);
         let mut right = MergeInput::new(cx, self.op);
@@ -204,14 +205,15 @@ impl<K: Data + Eq, V: Data, T: Time> MergeInput<K, V, T> {
     fn save(&self, out: &mut RowsOut<'_>) {
         let Some(sorter) = &self.taking else { return };
         let (runs, rows) = sorter.parts();
-        runs.iter().for_each(|run| out.add_share(run));
+        runs.iter().for_each(|run| out.add_share(run, &()));
         rows.iter().for_each(|(_, key, value, time)| out.add(key, value, *time, false));
     }
 
     fn restore(&mut self, saved: &SavedRows<K, V, T>) -> Result<()> {
         if let Some(sorter) = &mut self.taking {
-            saved.restore_files(|file| {
-                sorter.add_run(file.open(sorter.spill_dir())?);
+            let spill = sorter.spill_dir().clone();
+            saved.restore_files(&spill, |run, ()| {
+                sorter.add_run(run);
                 Ok(())
             })?;
         }

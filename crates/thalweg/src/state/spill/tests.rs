@@ -249,7 +249,7 @@ fn a_copy_gets_what_it_lacks() {
 fn a_share_has_the_records_of_its_hashes() {
     let parent = tempfile::tempdir().unwrap();
     let dir = SpillDir::new(parent.path(), "job");
-    let share = |hashes| SpillShare { file: numbers(&dir, 20_000), hashes };
+    let share = |hashes| SpillShare { file: numbers(&dir, 20_000), hashes, dealt: None };
     for (hashes, expected) in
         [(None, 0..20_000), (Some((500, 11_000)), 500..11_001), (Some((30_000, 40_000)), 0..0)]
     {
@@ -259,6 +259,32 @@ fn a_share_has_the_records_of_its_hashes() {
             found.push(number);
         }
         assert!(found.into_iter().eq(expected), "{hashes:?}");
+    }
+}
+
+#[test]
+fn records_are_dealt_out_to_the_shares_of_a_file() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = SpillDir::new(parent.path(), "job");
+    for range in [(0, u64::MAX), (1 << 40, 3 << 40)] {
+        let (first, last) = range;
+        let third = (last - first) / 3;
+        let mut found = Vec::new();
+        for hashes in [
+            (first, first + third),
+            (first + third + 1, last - third),
+            (last - third + 1, last),
+        ] {
+            let file = numbers(&dir, 30_000);
+            let share = SpillShare { file, hashes: Some(hashes), dealt: Some(range) };
+            let (mut reader, before) = (share.read(), found.len());
+            while let Some(number) = reader.next(|_| 0, |number| number).unwrap() {
+                found.push(number);
+            }
+            assert!((9000..11_000).contains(&(found.len() - before)), "{range:?}");
+        }
+        found.sort_unstable();
+        assert!(found.into_iter().eq(0..30_000), "{range:?}");
     }
 }
 

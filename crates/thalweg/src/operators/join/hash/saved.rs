@@ -1,12 +1,12 @@
 //! Rows of joins in checkpoints.
 
 use super::Row;
-use crate::checkpoint::{Redistribution, SavedFile, Saving, StateHandle};
-use crate::data::{Data, Wire};
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::data::Data;
 use crate::error::Result;
 use crate::flow::Event;
 use crate::plan::TaskContext;
-use crate::state::SpillShare;
+use crate::state::{SpillDir, SpillShare};
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -16,6 +16,8 @@ pub(in crate::operators::join) struct SavedRows<K, V, T> {
     /// Whether all tasks have the same rows; the first one saves them.
     everywhere: bool,
     is_first: bool,
+    /// Whether they may be in any task.
+    anywhere: bool,
     rows: PhantomData<fn() -> (K, V, T)>,
 }
 
@@ -23,7 +25,10 @@ pub(in crate::operators::join) struct SavedRows<K, V, T> {
 type Entry<K, V, T> = (K, V, T, bool);
 
 /// Where rows are written.
-pub(in crate::operators::join) struct RowsOut<'a>(&'a mut Saving);
+pub(in crate::operators::join) struct RowsOut<'a> {
+    saving: &'a mut Saving,
+    anywhere: bool,
+}
 
 impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
     pub(in crate::operators::join) fn new(
@@ -37,7 +42,13 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
             false => Redistribution::ByKey,
         };
         let handle = cx.state::<Entry<K, V, T>>(op, name, redistribution);
-        Self { handle, everywhere, is_first: cx.task == 0, rows: PhantomData }
+        Self { handle, everywhere, is_first: cx.task == 0, anywhere: false, rows: PhantomData }
+    }
+
+    /// Says whether rows may be in any task, and not in the one that owns the key.
+    pub(in crate::operators::join) fn anywhere(mut self, anywhere: bool) -> Self {
+        self.anywhere = anywhere;
+        self
     }
 
     /// Whether this task saves the rows of all tasks.
@@ -52,13 +63,13 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
         event: Event,
         write: impl FnOnce(&mut RowsOut<'_>),
     ) {
-        self.handle.save(event, |out| {
+        self.handle.save(event, |saving| {
             let is_needed = match self.everywhere {
                 true => self.is_first,
                 false => event != Event::End,
             };
             if is_needed {
-                write(&mut RowsOut(out));
+                write(&mut RowsOut { saving, anywhere: self.anywhere });
             }
         });
     }
@@ -77,16 +88,23 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
         })
     }
 
-    /// Gives the files to this task that it begins with.
+    /// Gives the files of rows to this task that it begins with, each with what was noted of it.
     ///
     /// # Errors
     ///
-    /// Those of `take`.
-    pub(in crate::operators::join) fn restore_files(
+    /// If one cannot be read; those of `take`.
+    pub(in crate::operators::join) fn restore_files<N: Data>(
         &self,
-        take: impl FnMut(SavedFile<'_>) -> Result<()>,
+        spill: &SpillDir,
+        mut take: impl FnMut(SpillShare<Row<K, V, T>>, N) -> Result<()>,
     ) -> Result<()> {
-        self.handle.restore_files(take)
+        self.handle.restore_files(|file| {
+            let (rows, note): (SpillShare<Row<K, V, T>>, N) = match self.anywhere {
+                true => file.open_dealt(spill)?,
+                false => (file.open(spill)?, file.note()?),
+            };
+            take(rows, note)
+        })
     }
 }
 
@@ -98,7 +116,7 @@ impl RowsOut<'_> {
         time: T,
         met: bool,
     ) {
-        self.0.add_by_key(key.key_hash(), |bytes| {
+        self.saving.add_by_key(key.key_hash(), |bytes| {
             key.encode(bytes);
             value.encode(bytes);
             time.encode(bytes);
@@ -106,13 +124,20 @@ impl RowsOut<'_> {
         });
     }
 
-    /// Adds rows that are on disk.
-    pub(in crate::operators::join) fn add_share<I: Wire + ?Sized>(&mut self, rows: &SpillShare<I>) {
-        self.0.add_share(rows, &());
+    /// Adds rows that are on disk, with a note.
+    pub(in crate::operators::join) fn add_share<K: Data, V: Data, T: Time>(
+        &mut self,
+        rows: &SpillShare<Row<K, V, T>>,
+        note: &impl Data,
+    ) {
+        match self.anywhere {
+            true => self.saving.add_dealt(rows, note),
+            false => self.saving.add_share(rows, note),
+        }
     }
 
     /// The rows cannot be saved now.
     pub(in crate::operators::join) fn refuse(&mut self) {
-        self.0.refuse("some of its records are on disk, and what is there is not saved yet");
+        self.saving.refuse("some of its records are on disk, and what is there is not saved yet");
     }
 }
