@@ -387,3 +387,23 @@ fn every_way_to_interrupt_a_job_that_spills_is_sound() {
         .seeds(24)
         .equals((0..1000).flat_map(|n| [long(n), long(n), long(n)]));
 }
+
+#[test]
+fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
+    let numbers = |env: &Environment, end: u64| {
+        env.parallel_iter(move |task, tasks| (task as u64..end).step_by(tasks))
+    };
+    let padded = |n: u64| (n, "x".repeat(300));
+    check(|env| {
+        let left = numbers(env, 1500).map(move |n| (n % 800 + 300, padded(n))).keyed();
+        let joined = left.full_join(numbers(env, 900).map(padded).keyed()).unkey();
+        joined.map(|(key, (left, right))| (key, left.map(|(n, _)| n), right.is_some()))
+    })
+    .any_tasks()
+    .memory(1 << 14)
+    .must_restore()
+    .seeds(12)
+    .equals((0..1500).map(|n| (n % 800 + 300, Some(n), n % 800 < 600)).chain(
+        (0..300).map(|key| (key, None, true)),
+    ));
+}

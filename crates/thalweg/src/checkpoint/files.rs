@@ -13,7 +13,7 @@ use super::Saving;
 use super::folder::{Folder, unique};
 use crate::data::{Data, DecodeError, Portable, Wire, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{HashRange, SpillDir, SpillFile, SpillPrefix, SpillShare};
+use crate::state::{HashRange, SpillDir, SpillFile, SpillPrefix, SpillShare, SpillWriter};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::io;
 use std::path::Path;
@@ -199,6 +199,19 @@ impl Saving {
         if let Some(prefix) = share.file.prefix() {
             self.add_file::<I>(prefix, share.hashes, note);
         }
+    }
+
+    /// What has been written of a file, to be added.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be written; then the state is refused too.
+    pub(crate) fn written<I: Wire + ?Sized>(
+        &mut self,
+        writer: &mut SpillWriter<I>,
+    ) -> Result<SpillShare<I>> {
+        let written = writer.file_so_far().inspect_err(|_| self.refuse("its disk is full"))?;
+        Ok(written.into())
     }
 }
 

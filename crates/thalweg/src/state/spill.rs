@@ -302,11 +302,17 @@ impl<I: Wire + ?Sized> SpillWriter<I> {
     /// Writes the block that is not full, so that all records are in the file; returns what the file holds, or `None` if
     /// that is nothing.
     pub(crate) fn prefix(&mut self) -> Result<Option<SpillPrefix>> {
+        Ok(self.file_so_far()?.prefix())
+    }
+
+    /// The same, as a file of what was written until now.
+    pub(crate) fn file_so_far(&mut self) -> Result<SpillFile<I>> {
         if self.in_block > 0 && !is_planted(Fault::LosesTheOpenBlock) {
             self.write_block()?;
         }
-        let (bytes, records) = (self.bytes, self.records);
-        Ok(self.file.as_ref().map(|file| SpillPrefix { file: Arc::clone(file), bytes, records }))
+        let none = || Arc::new(StoredFile::new(None, &self.dir));
+        let file = self.file.as_ref().map_or_else(none, Arc::clone);
+        Ok(SpillFile { file, records: self.records, bytes: self.bytes, kind: PhantomData })
     }
 
     /// Writes the last block and returns the file, which can be read any number of times.
@@ -540,6 +546,11 @@ impl<I: Wire + ?Sized> ShareReader<I> {
         self.reader.remaining()
     }
 
+    /// Leaves out so many records, with those that do not count.
+    pub(crate) fn skip(&mut self, records: u64) -> Result<()> {
+        self.reader.skip(records)
+    }
+
     /// As [`SpillReader::next`]; `hash` is called where only some hashes count.
     #[inline]
     pub(crate) fn next<R>(
@@ -670,6 +681,25 @@ impl<I: Wire + ?Sized> SpillReader<I> {
         self.in_block -= 1;
         self.left -= 1;
         Ok(Some(see(item)))
+    }
+
+    /// Leaves out so many records, or all that are left. Only those are decoded that are in one block with the next one.
+    fn skip(&mut self, mut records: u64) -> Result<()> {
+        while records > 0 && self.left > 0 {
+            if self.in_block == 0 {
+                self.read_block()?;
+            }
+            let block = u64::from(self.in_block);
+            if records < block {
+                self.next(|_| ())?;
+                records -= 1;
+            } else {
+                (self.at, self.in_block) = (self.block.len(), 0);
+                self.left -= block;
+                records -= block;
+            }
+        }
+        Ok(())
     }
 
     /// Appends up to `max` records to a batch and returns how many; 0 after the last.

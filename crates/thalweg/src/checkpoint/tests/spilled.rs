@@ -1,19 +1,16 @@
 //! Jobs that are interrupted where some of their records are on disk, and go on from there with other numbers of tasks.
 
 use super::*;
+use crate::sync::AtomicU64;
 
 /// Far less than the records take.
 const MEMORY: usize = 1 << 16;
 /// How often a task is resumed between two snapshots.
 const STEPS: usize = 25;
 
-/// A number that takes some room.
-fn long(n: u64) -> String {
-    format!("{n:0300}")
-}
-
-fn short(text: &str) -> u64 {
-    text.parse().expect("a number")
+/// A number with what takes some room.
+fn padded(n: u64) -> (u64, String) {
+    (n, "x".repeat(300))
 }
 
 /// A job, and where what it has on disk is copied.
@@ -95,11 +92,69 @@ fn sorted<T: Ord>(records: impl Iterator<Item = T>) -> Vec<T> {
 #[test]
 fn runs_of_records_that_stay_in_their_tasks_are_restored() {
     let job = Spilling::new(|env: &Environment| {
-        let left = env.range(0..6000).map(|n| (n % 500, long(n))).keyed();
+        let left = env.range(0..6000).map(|n| (n % 500, padded(n))).keyed();
         let right = env.range(0..500).map(|n| (n, n)).keyed();
         let joined = left.join_with(right).broadcast_right().sort_merge().inner();
-        joined.unkey().map(|(key, (text, _))| (key, short(&text))).collect::<Vec<_>>()
+        joined.unkey().map(|(key, ((n, _), _))| (key, n)).collect::<Vec<_>>()
     });
     let snapshot = job.until((2, MEMORY), None, |snapshot| files(snapshot, "left rows") > 2);
     job.goes_on_from(&snapshot, &[1, 2, 3], &sorted((0..6000).map(|n| (n % 500, n))));
+}
+
+/// A full join in which some records of each side have no partner.
+fn full_join(env: &Environment) -> Stream<impl Chain<Item = (u64, Option<u64>, bool)> + use<>> {
+    let left = env.range(0..2400).map(|n| (n % 800 + 400, padded(n))).keyed();
+    let right = env.range(0..1000).map(padded).keyed();
+    let joined = left.full_join(right).unkey();
+    joined.map(|(key, (left, right))| (key, left.map(|(n, _)| n), right.is_some()))
+}
+
+fn fully_joined() -> Vec<(u64, Option<u64>, bool)> {
+    let left = (0..2400).map(|n| (n % 800 + 400, Some(n), n % 800 < 600));
+    sorted(left.chain((0..400).map(|key| (key, None, true))))
+}
+
+#[test]
+fn both_sides_of_joins_by_tables_are_restored() {
+    let job = Spilling::new(|env: &Environment| full_join(env).collect::<Vec<_>>());
+    let building = |snapshot: &Snapshot| files(snapshot, "rows") > 0;
+    let snapshot = job.until((3, MEMORY), None, building);
+    job.goes_on_from(&snapshot, &[1, 3], &fully_joined());
+    // More than wait for the table: they are in parts.
+    let looking = |snapshot: &Snapshot| files(snapshot, "waiting") > 16;
+    let snapshot = job.until((2, MEMORY), Some(&snapshot), looking);
+    assert!(building(&snapshot));
+    job.goes_on_from(&snapshot, &[1, 2, 3, 5], &fully_joined());
+}
+
+/// In memory, and then on disk.
+#[test]
+fn rows_that_have_met_a_partner_are_known_on_disk() {
+    let paired = Arc::new(AtomicU64::new(0));
+    let job = Spilling::new(|env: &Environment| {
+        let paired = Arc::clone(&paired);
+        let counted = full_join(env).inspect(move |_| {
+            paired.fetch_add(1, Ordering::Relaxed);
+        });
+        counted.collect::<Vec<_>>()
+    });
+    let looking = |_: &Snapshot| paired.load(Ordering::Relaxed) > 300;
+    let snapshot = job.until((2, Config::default().memory), None, looking);
+    assert_eq!(files(&snapshot, "rows"), 0);
+    let snapshot = job.until((3, MEMORY), Some(&snapshot), |_| true);
+    assert!(files(&snapshot, "rows") > 0);
+    job.goes_on_from(&snapshot, &[1, 3, 5], &fully_joined());
+}
+
+#[test]
+fn records_that_wait_for_a_table_are_restored() {
+    let job = Spilling::new(|env: &Environment| {
+        let [left, right] = env.range(0..200).split();
+        let left = left.filter(|n| *n < 60).map(|n| (n, "x".repeat(1000)));
+        let pairs = left.cross(right.map(|n| (n, "x".repeat(500))));
+        pairs.map(|((n, _), (m, _))| (n, m)).collect::<Vec<_>>()
+    });
+    let snapshot = job.until((2, MEMORY), None, |snapshot| files(snapshot, "waiting") > 0);
+    let pairs = (0..60).flat_map(|n| (0..200).map(move |m| (n, m)));
+    job.goes_on_from(&snapshot, &[1, 2, 3], &sorted(pairs));
 }

@@ -230,10 +230,10 @@ fn is_over(ended: &StateHandle, tasks: usize) -> Result<bool> {
 
 /// Saves the records that wait, at a barrier; none of them is needed after the end.
 fn save_waiting<R: Data>(saved: &StateHandle, event: Event, waiting: &Waiting<R>) {
-    saved.save(event, |out| match waiting.in_memory() {
+    saved.save(event, |out| match waiting.is_on_disk() {
         _ if event == Event::End => {}
-        Some(records) => records.for_each(|record| out.add(record)),
-        None => out.refuse("some of its records are on disk, and what is there is not saved yet"),
+        false => waiting.in_memory().for_each(|record| out.add(record)),
+        true => out.refuse("some of its records are on disk, and what is there is not saved yet"),
     });
 }
 

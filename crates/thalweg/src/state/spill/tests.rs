@@ -263,6 +263,20 @@ fn a_share_has_the_records_of_its_hashes() {
 }
 
 #[test]
+fn the_first_records_are_left_out() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = SpillDir::new(parent.path(), "job");
+    let share = SpillShare::from(numbers(&dir, 20_000));
+    for skipped in [0, 1, 7999, 12_345, 19_999, 20_000, u64::MAX] {
+        let mut reader = share.read();
+        reader.skip(skipped).unwrap();
+        let expected = (skipped < 20_000).then_some(skipped);
+        assert_eq!(reader.next(|_| 0, |number| number).unwrap(), expected);
+        assert_eq!(reader.remaining(), 20_000u64.saturating_sub(skipped.saturating_add(1)));
+    }
+}
+
+#[test]
 fn records_are_dealt_out_to_the_shares_of_a_file() {
     let parent = tempfile::tempdir().unwrap();
     let dir = SpillDir::new(parent.path(), "job");

@@ -39,7 +39,7 @@ use crate::stream::Chain;
 use crate::support::passed_time::PassedTime;
 use crate::support::queue::Waiting;
 use crate::time::Time;
-use parts::{Current, Parts, Split};
+use parts::{Current, Note, Parts, Split};
 use std::marker::PhantomData;
 
 pub(super) use kept::{BuildTable, Row};
@@ -78,6 +78,7 @@ where
         let early = self.inputs.hang_together(cx);
         let rows = SavedRows::new(cx, self.op, "rows", self.inputs.everywhere().0);
         let waiting = SavedRows::new(cx, self.op, "waiting", false);
+        let waiting = waiting.anywhere(self.inputs.anywhere().1);
         let mut core = Core {
             op: cx.op(self.op),
             kept: BuildTable::new(match self.ends && cx.depth(self.op) == Depth(0) {
@@ -86,7 +87,7 @@ where
             }),
             probes: Probes::new(),
             phase: Phase::Building,
-            buffer: Waiting::new(cx, self.op),
+            buffer: Waiting::new(cx, self.op).hashed_by(|record: &Sought<K, P, T>| record.0),
             buffers: early,
             early,
             splitting: None,
@@ -169,7 +170,8 @@ struct Core<K: Data, B: Data, P: Data, T: Time, S> {
     failed: bool,
     /// Rows kept so far.
     rows: u64,
-    /// Of the rows that the job began with, whether they have met a partner, until they are linked.
+    /// Of the first rows, whether they have met a partner already, until they are linked: of those that the job began with, or
+    /// of a part that has some of these.
     met_before: Vec<bool>,
     shape: PhantomData<fn() -> S>,
 }
@@ -187,19 +189,36 @@ where
     /// Begins with what is in the checkpoint, if the job goes on from one. What the table was built of has ended, or goes
     /// on: so the rows are linked later, as others are.
     fn restore(&mut self, rows: &SavedRows<K, B, T>, waiting: &SavedRows<K, P, T>) -> Result<()> {
+        let spill = self.parts.spill_dir().clone();
+        rows.restore_files(&spill, |file, note: Note| {
+            self.rows += file.file.records();
+            self.split()?.restore_rows(file, &note)
+        })?;
+        let mut files = Vec::new();
+        waiting.restore_files(&spill, |file, note: Note| match note.removed() {
+            None => self.split()?.restore_probes(file, &note),
+            Some(removed) => {
+                files.push((file, removed));
+                Ok(())
+            }
+        })?;
         let mut any_met = false;
-        rows.restore(|row, met| {
-            if Self::MARKS {
-                self.met_before.push(met);
+        rows.restore(|row, has_met| {
+            self.rows += 1;
+            let has_met = has_met && Self::MARKS;
+            if let Some(split) = &mut self.splitting {
+                return split.keep(&row, has_met);
             }
-            any_met |= met;
-            self.keep(row)?;
-            if self.splitting.is_some() && any_met {
-                let what = "the rows of the checkpoint do not fit into memory, and which of them have met a partner is not \
-                            kept on disk";
-                return Err(self.kept.refused(what.to_owned()));
+            match self.kept.push(row) {
+                Err(row) => self.split()?.keep(&row, has_met),
+                Ok(()) => {
+                    if Self::MARKS {
+                        self.met_before.push(has_met);
+                    }
+                    any_met |= has_met;
+                    Ok(())
+                }
             }
-            Ok(())
         })?;
         if any_met {
             self.kept.rows.keep_places();
@@ -207,28 +226,38 @@ where
         waiting.restore(|record, _| {
             self.buffers = true;
             self.buffer.push(record)
-        })
+        })?;
+        self.buffers |= !files.is_empty();
+        files.into_iter().try_for_each(|(file, removed)| self.buffer.restore_file(file, removed))
     }
 
-    fn save(&self, event: Event, (rows, waiting): &(SavedRows<K, B, T>, SavedRows<K, P, T>)) {
-        let on_disk = self.splitting.is_some() || self.current.is_some();
-        rows.save(event, |out| match on_disk {
-            true => out.refuse(),
-            false => self.kept.save(out, &self.met_before),
-        });
-        waiting.save(event, |out| match self.buffer.in_memory() {
-            Some(records) => {
-                records.for_each(|(_, key, value, time)| out.add(key, value, *time, false))
+    /// Saves the rows of the table and the records that wait for it, or for the parts on disk. While these are joined, no
+    /// barrier comes.
+    fn save(&mut self, event: Event, (rows, waiting): &(SavedRows<K, B, T>, SavedRows<K, P, T>)) {
+        let Self { kept, met_before, splitting, buffer, .. } = self;
+        let mut saved = Ok(());
+        rows.save(event, |out| {
+            kept.save(out, met_before);
+            if let Some(split) = splitting {
+                saved = split.save_rows(out);
             }
-            None => out.refuse(),
         });
+        if saved.is_ok() {
+            waiting.save(event, |out| {
+                saved = out.add_waiting(buffer).and_then(|()| match splitting {
+                    Some(split) => split.save_probes(out),
+                    None => Ok(()),
+                });
+            });
+        }
+        self.check(saved);
     }
 
     #[inline(always)]
     fn keep(&mut self, row: Row<K, B, T>) -> Result<()> {
         self.rows += 1;
         if let Some(split) = &mut self.splitting {
-            return split.keep(&row);
+            return split.keep(&row, false);
         }
         match self.kept.push(row) {
             Ok(()) => Ok(()),
@@ -239,12 +268,18 @@ where
     /// Memory is short: both sides go to disk.
     #[cold]
     fn outgrow(&mut self, row: &Row<K, B, T>) -> Result<()> {
+        self.split()?.keep(row, false)
+    }
+
+    /// The files that both sides are written to, from now on.
+    #[cold]
+    fn split(&mut self) -> Result<&mut Split<K, B, P, T>> {
         if self.looped {
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and within a \
                  loop it is needed again in each round, so that it does not go to disk; the smaller stream on the right needs \
                  less",
-                self.kept.rows.len() + 1,
+                self.rows,
                 self.kept.limit(),
             );
             return Err(self.kept.refused(what));
@@ -253,12 +288,13 @@ where
             let what = format!(
                 "the {} records of its table are more than the memory budget of {} bytes holds, and those \
                  that are looked up in it never end, so that none can wait on disk; the smaller stream on the right, `window_join` or `interval_join` need less",
-                self.kept.rows.len() + 1,
+                self.rows,
                 self.kept.limit(),
             );
             return Err(self.kept.refused(what));
         }
-        self.splitting.insert(self.parts.split(None)).keep(row)
+        let Self { splitting, parts, .. } = self;
+        Ok(splitting.get_or_insert_with(|| parts.split(None)))
     }
 
     /// Accepts a record that can be looked up.
@@ -343,9 +379,11 @@ where
         for _ in 0..CHUNK {
             let Some((hash, key, (value, time))) = self.kept.rows.pop() else {
                 self.kept.reset();
+                self.met_before = Vec::new();
                 return Ok(false);
             };
-            split.keep(&(hash, key, value, time))?;
+            let has_met = self.met_before.get(self.kept.rows.len()).is_some_and(|met| *met);
+            split.keep(&(hash, key, value, time), has_met)?;
         }
         Ok(true)
     }
@@ -354,7 +392,7 @@ where
     fn look(&mut self) -> Result<bool> {
         if let Some(part) = &mut self.current {
             for _ in 0..CHUNK {
-                match part.reader.next(|record| record)? {
+                match part.next_probe()? {
                     Some(record) => self.probes.push(record),
                     None => break,
                 }
@@ -400,11 +438,7 @@ where
     fn load(&mut self) -> Result<()> {
         let Some(part) = &mut self.current else { return Ok(()) };
         for _ in 0..CHUNK {
-            let row = match part.left_over.take() {
-                Some(row) => Some(row),
-                None => part.kept.next(|row| row)?,
-            };
-            let Some(row) = row else {
+            let Some((row, has_met)) = part.next_row()? else {
                 part.last = true;
                 part.rewind();
                 self.probes.restart();
@@ -412,7 +446,7 @@ where
                 return Ok(());
             };
             if let Err(row) = self.kept.push(row) {
-                part.left_over = Some(row);
+                part.left_over = Some((row, has_met));
                 if part.can_split() && !self.kept.rows.is_mostly_one() {
                     self.splitting = Some(self.parts.split(Some(part)));
                     self.phase = Phase::Splitting;
@@ -423,6 +457,10 @@ where
                     self.phase = Phase::Linking;
                 }
                 return Ok(());
+            }
+            if has_met {
+                self.kept.rows.keep_places();
+                self.met_before.push(true);
             }
         }
         Ok(())
@@ -437,13 +475,9 @@ where
             return Ok(());
         };
         for _ in 0..CHUNK {
-            let row = match part.left_over.take() {
-                Some(row) => Some(row),
-                None => part.kept.next(|row| row)?,
-            };
-            if let Some(row) = row {
-                split.keep(&row)?;
-            } else if let Some(record) = part.reader.next(|record| record)? {
+            if let Some((row, has_met)) = part.next_row()? {
+                split.keep(&row, has_met)?;
+            } else if let Some(record) = part.next_probe()? {
                 split.seek(&record)?;
             } else {
                 if let Some(split) = self.splitting.take() {

@@ -1,12 +1,14 @@
 //! Rows of joins in checkpoints.
 
 use super::Row;
+use super::parts::Note;
 use crate::checkpoint::{Redistribution, Saving, StateHandle};
 use crate::data::Data;
 use crate::error::Result;
 use crate::flow::Event;
 use crate::plan::TaskContext;
-use crate::state::{SpillDir, SpillShare};
+use crate::state::{SpillDir, SpillShare, SpillWriter};
+use crate::support::queue::Waiting;
 use crate::time::Time;
 use std::marker::PhantomData;
 
@@ -136,8 +138,36 @@ impl RowsOut<'_> {
         }
     }
 
-    /// The rows cannot be saved now.
-    pub(in crate::operators::join) fn refuse(&mut self) {
-        self.saving.refuse("some of its records are on disk, and what is there is not saved yet");
+    /// Adds rows of a file that is still written, with a note.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be written; then the rows are refused too.
+    pub(super) fn add_written<K: Data, V: Data, T: Time>(
+        &mut self,
+        writer: &mut SpillWriter<Row<K, V, T>>,
+        note: &Note,
+    ) -> Result<()> {
+        let written = self.saving.written(writer)?;
+        self.add_share(&written, note);
+        Ok(())
+    }
+
+    /// Adds records that wait for the table, in memory and on disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_written`](Self::add_written).
+    pub(super) fn add_waiting<K: Data, V: Data, T: Time>(
+        &mut self,
+        waiting: &mut Waiting<Row<K, V, T>>,
+    ) -> Result<()> {
+        for (_, key, value, time) in waiting.in_memory() {
+            self.add(key, value, *time, false);
+        }
+        let anywhere = self.anywhere;
+        waiting.save_files(self.saving, |saving, rows, removed| {
+            RowsOut { saving, anywhere }.add_share(rows, &Note::of_waiting(removed));
+        })
     }
 }
