@@ -406,4 +406,16 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .equals((0..1500).map(|n| (n % 800 + 300, Some(n), n % 800 < 600)).chain(
         (0..300).map(|key| (key, None, true)),
     ));
+    check(|env| {
+        let [records, control] = numbers(env, 900).split();
+        let control = control.filter(|n| *n % 100 == 0);
+        let records = records.map(padded).keyed();
+        let paired = records.connect_after(control, 0, |all: &mut u64, n| *all += n);
+        paired.map(|_, (_, all)| *all).unkey()
+    })
+    .any_tasks()
+    .memory(1 << 14)
+    .must_restore()
+    .seeds(12)
+    .equals((0..900).map(|n| (n, 3600u64)));
 }

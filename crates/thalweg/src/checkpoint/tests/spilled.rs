@@ -158,3 +158,48 @@ fn records_that_wait_for_a_table_are_restored() {
     let pairs = (0..60).flat_map(|n| (0..200).map(move |m| (n, m)));
     job.goes_on_from(&snapshot, &[1, 2, 3], &sorted(pairs));
 }
+
+#[test]
+fn records_that_wait_for_a_control_stream_are_restored() {
+    let held = |snapshot: &Snapshot| files(snapshot, "held") > 2;
+    let expected: Vec<_> = (0..900u64).map(|n| (n, 3600u64)).collect();
+    let job = Spilling::new(|env: &Environment| {
+        let [records, control] = env.range(0..900).split();
+        let control = control.filter(|n| *n % 100 == 0);
+        let records = records.map(padded);
+        let paired = records.connect_after(control, 0, |all: &mut u64, n| *all += n);
+        paired.map(|((n, _), all)| (n, *all)).collect::<Vec<_>>()
+    });
+    let snapshot = job.until((2, MEMORY), None, held);
+    job.goes_on_from(&snapshot, &[1, 2, 3], &expected);
+    let job = Spilling::new(|env: &Environment| {
+        let [records, control] = env.range(0..900).split();
+        let control = control.filter(|n| *n % 100 == 0);
+        let records = records.map(padded).keyed();
+        let paired = records.connect_after(control, 0, |all: &mut u64, n| *all += n);
+        paired.map(|_, (_, all)| *all).unkey().collect::<Vec<_>>()
+    });
+    let snapshot = job.until((3, MEMORY), None, held);
+    job.goes_on_from(&snapshot, &[1, 2, 3, 5], &expected);
+}
+
+/// What was read back from disk before is not in the way of later checkpoints.
+#[test]
+fn a_job_whose_records_have_waited_has_checkpoints() {
+    let job = Spilling::new(|env: &Environment| {
+        let [records, control] = env.range(0..400).split();
+        let records = records.map(padded);
+        let paired = records.connect_after(control, 0, |all: &mut u64, n| *all += n);
+        let few = paired.map(|((n, _), _)| n);
+        few.merge(env.range(0..9000)).collect::<Vec<_>>()
+    });
+    let (held, given) = (std::cell::Cell::new(false), std::cell::Cell::new(false));
+    let was_given = |snapshot: &Snapshot| {
+        let holds = files(snapshot, "held") > 0;
+        given.set(held.get() && !holds);
+        held.set(holds);
+        given.get()
+    };
+    let snapshot = job.until((2, MEMORY), None, was_given);
+    job.goes_on_from(&snapshot, &[2], &sorted((0..400).chain(0..9000)));
+}

@@ -1,14 +1,17 @@
 //! A queue of records that must not be processed yet: in memory as long as they are few, then on disk. All
 //! records are pushed before the first is taken.
+//!
+//! Checkpoints refer to what is on disk, and a job goes on with these files behind the records that were in memory. While
+//! records are taken, no barrier comes.
 
 use crate::checkpoint::{Redistribution, Saving, StateHandle};
-use crate::data::{Record, Wire};
+use crate::data::{Data, Record, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::RecordBatch;
 use crate::flow::CHUNK;
 use crate::memory::Reservation;
 use crate::plan::TaskContext;
-use crate::state::{SpillDir, SpillReader, SpillWriter};
+use crate::state::{HashRange, SpillDir, SpillReader, SpillShare, SpillWriter};
 use crate::time::Time;
 use std::collections::VecDeque;
 
@@ -37,11 +40,36 @@ pub(super) struct Held<I: Wire + ?Sized, T: Time> {
     most: usize,
     reservation: Reservation,
     spill: SpillDir,
-    /// The records behind the batches, and in another file their times.
+    /// The records behind the batches: files of records, each with another one of their times.
+    files: VecDeque<(SpillShare<I>, SpillShare<T>)>,
+    /// The records behind those, and their times.
     writers: Option<(SpillWriter<I>, SpillWriter<T>)>,
-    readers: Option<(SpillReader<I>, SpillReader<T>)>,
+    reader: Option<Reader<I, T>>,
     written: u64,
+    /// With records of files that do not count.
     len: u64,
+}
+
+/// Reads a file of records and the one of their times.
+struct Reader<I: Wire + ?Sized, T: Time> {
+    items: SpillReader<I>,
+    times: SpillReader<T>,
+    /// The hashes of keys that count, if not all do.
+    hashes: Option<HashRange>,
+}
+
+/// What is noted of a file in a checkpoint.
+#[derive(Data)]
+struct Note {
+    /// Whether it has the times of the records in the file before it.
+    has_times: bool,
+}
+
+const ITEMS: Note = Note { has_times: false };
+const TIMES: Note = Note { has_times: true };
+
+fn torn() -> Error {
+    Error::new(ErrorKind::Internal, "records that were held have no times")
 }
 
 impl<I: Wire + ?Sized, T: Time> Held<I, T> {
@@ -52,8 +80,9 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
             most: cx.memory.limit() / SHARE / cx.tasks.max(1),
             reservation: cx.modest(op),
             spill: cx.spill.clone(),
+            files: VecDeque::new(),
             writers: None,
-            readers: None,
+            reader: None,
             written: 0,
             len: 0,
         }
@@ -105,8 +134,20 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
     /// Drops all records.
     pub(super) fn clear(&mut self) {
         (self.batches, self.bytes, self.len) = (VecDeque::new(), 0, 0);
-        (self.writers, self.readers) = (None, None);
+        (self.files, self.writers, self.reader) = (VecDeque::new(), None, None);
         let _ = self.reservation.try_resize(0);
+    }
+
+    /// Completes the files that are being written, if there are any.
+    fn complete_files(&mut self) -> Result<()> {
+        if let Some((items, times)) = self.writers.take() {
+            let (items, times) = (items.finish()?, times.finish()?);
+            self.written += items.bytes() + times.bytes();
+            if items.records() > 0 {
+                self.files.push_back((items.into(), times.into()));
+            }
+        }
+        Ok(())
     }
 
     /// Restores records that were [saved](Self::save).
@@ -114,14 +155,35 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
         saved.restore_encoded(|bytes| {
             let item = I::decode(bytes)?;
             Ok(self.push(item, T::decode(bytes)?))
-        })
+        })?;
+        self.complete_files()?;
+        let mut items = None;
+        saved.restore_files(|file| {
+            let Note { has_times } = file.note()?;
+            if !has_times {
+                items = Some(file.open::<I>(&self.spill)?);
+                return Ok(());
+            }
+            let (items, times) = (items.take().ok_or_else(torn)?, file.open::<T>(&self.spill)?);
+            self.len += items.file.records();
+            self.files.push_back((items, times));
+            Ok(())
+        })?;
+        if !self.files.is_empty() {
+            // Others come behind.
+            self.writers = Some((self.spill.writer(), self.spill.writer()));
+        }
+        Ok(())
     }
 
     /// Saves the records, with the hashes of their keys if they have any.
-    pub(super) fn save(&mut self, hash: HashOf<I>, out: &mut Saving) {
-        if self.writers.is_some() || self.readers.is_some() {
-            return out
-                .refuse("some of its records are on disk, and what is there is not saved yet");
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be written; then they are refused too.
+    pub(super) fn save(&mut self, hash: HashOf<I>, out: &mut Saving) -> Result<()> {
+        if self.reader.is_some() {
+            out.refuse("some of its records are being read back from disk");
         }
         for batch in &mut self.batches {
             std::mem::take(batch).drain(|item, time| {
@@ -132,10 +194,24 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
                 batch.push(item, time);
             });
         }
+        for (items, times) in &self.files {
+            out.add_share(items, &ITEMS);
+            out.add_share(times, &TIMES);
+        }
+        if let Some((items, times)) = &mut self.writers {
+            let (items, times) = (out.written(items)?, out.written(times)?);
+            out.add_share(&items, &ITEMS);
+            out.add_share(&times, &TIMES);
+        }
+        Ok(())
     }
 
-    /// Passes a chunk of the records to `each`.
-    pub(super) fn give(&mut self, mut each: impl FnMut(I::Of<'_>, T)) -> Result<()> {
+    /// Passes a chunk of the records to `each`; `hash` as they are saved with.
+    pub(super) fn give(
+        &mut self,
+        hash: HashOf<I>,
+        mut each: impl FnMut(I::Of<'_>, T),
+    ) -> Result<()> {
         if let Some(mut batch) = self.batches.pop_front() {
             self.len -= batch.len() as u64;
             batch.drain(each);
@@ -143,22 +219,26 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
         }
         (self.bytes, self.batches) = (0, VecDeque::new());
         let _ = self.reservation.try_resize(0);
-        if let Some((items, times)) = self.writers.take() {
-            let (items, times) = (items.finish()?, times.finish()?);
-            self.written += items.bytes() + times.bytes();
-            self.readers = Some((items.read(), times.read()));
-        }
-        let torn = || Error::new(ErrorKind::Internal, "records that were held have no times");
+        self.complete_files()?;
         for _ in 0..CHUNK {
-            let Some((items, times)) = &mut self.readers else { return Ok(()) };
-            if items.remaining() == 0 {
-                self.readers = None;
-                self.len = 0;
-                return Ok(());
+            if self.reader.is_none() {
+                let next = self.files.pop_front();
+                self.reader = next.map(|(items, times)| Reader {
+                    items: items.file.read(),
+                    times: times.file.read(),
+                    hashes: items.hashes,
+                });
             }
+            let Some(Reader { items, times, hashes }) = &mut self.reader else { break };
             let time = times.next(|time| time)?.ok_or_else(torn)?;
-            items.next(|item| each(item, time))?;
+            items.next(|item| match (*hashes, hash) {
+                (Some((first, last)), Some(hash)) if !(first..=last).contains(&hash(&item)) => {}
+                _ => each(item, time),
+            })?;
             self.len -= 1;
+            if items.remaining() == 0 {
+                self.reader = None;
+            }
         }
         Ok(())
     }

@@ -172,11 +172,16 @@ where
                 });
             }
         });
+        let mut held = Ok(());
         self.saved_held.save(event, |out| {
             if !ended {
-                self.held.save(self.hash, out);
+                held = self.held.save(self.hash, out);
             }
         });
+        if let Err(error) = held {
+            self.failed = true;
+            self.op.fail(error);
+        }
         if !self.open {
             match event {
                 Event::Watermark(_) => {
@@ -207,8 +212,8 @@ where
             if self.next.is_closed() {
                 return Flow::Ready;
             }
-            let Self { held, next, state, passed, .. } = self;
-            let given = held.give(|item, time| {
+            let Self { held, hash, next, state, passed, .. } = self;
+            let given = held.give(*hash, |item, time| {
                 *passed += 1;
                 next.push((I::shorten(item), &*state), time);
             });
