@@ -418,4 +418,13 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .must_restore()
     .seeds(12)
     .equals((0..900).map(|n| (n, 3600u64)));
+    check(|env| {
+        let [one, other] = env.iter(0..1200u64).split();
+        let pairs = one.map(padded).zip(other.filter(|n| *n % 4 == 0));
+        pairs.map(|((n, _), m)| (n, m))
+    })
+    .memory(1 << 14)
+    .must_restore()
+    .seeds(12)
+    .equals((0..300).map(|n| (n, 4 * n)));
 }

@@ -182,11 +182,6 @@ impl<R: Data> Waiting<R> {
         Ok(())
     }
 
-    /// Whether some records are on disk.
-    pub(crate) fn is_on_disk(&self) -> bool {
-        !self.files.is_empty() || self.writer.is_some()
-    }
-
     /// The records in memory, in order, which come before those on disk.
     pub(crate) fn in_memory(&self) -> impl Iterator<Item = &R> {
         self.memory.iter()

@@ -149,13 +149,14 @@ fn rows_that_have_met_a_partner_are_known_on_disk() {
 #[test]
 fn records_that_wait_for_a_table_are_restored() {
     let job = Spilling::new(|env: &Environment| {
-        let [left, right] = env.range(0..200).split();
-        let left = left.filter(|n| *n < 60).map(|n| (n, "x".repeat(1000)));
-        let pairs = left.cross(right.map(|n| (n, "x".repeat(500))));
+        let [left, right] = env.range(0..2000).split();
+        let left = left.filter(|n| *n % 33 == 0).map(|n| (n, "x".repeat(1000)));
+        let right = right.filter(|n| *n % 10 == 0).map(|n| (n, "x".repeat(500)));
+        let pairs = left.cross(right);
         pairs.map(|((n, _), (m, _))| (n, m)).collect::<Vec<_>>()
     });
     let snapshot = job.until((2, MEMORY), None, |snapshot| files(snapshot, "waiting") > 0);
-    let pairs = (0..60).flat_map(|n| (0..200).map(move |m| (n, m)));
+    let pairs = (0..2000).step_by(33).flat_map(|n| (0..2000).step_by(10).map(move |m| (n, m)));
     job.goes_on_from(&snapshot, &[1, 2, 3], &sorted(pairs));
 }
 
@@ -202,4 +203,17 @@ fn a_job_whose_records_have_waited_has_checkpoints() {
     };
     let snapshot = job.until((2, MEMORY), None, was_given);
     job.goes_on_from(&snapshot, &[2], &sorted((0..400).chain(0..9000)));
+}
+
+#[test]
+fn records_that_wait_for_their_partners_are_restored_in_order() {
+    let job = Spilling::new(|env: &Environment| {
+        let [one, other] = env.iter(0..3000u64).split();
+        let pairs = one.map(padded).zip(other.filter(|n| *n % 4 == 0));
+        pairs.map(|((n, _), m)| (n, m)).collect::<Vec<_>>()
+    });
+    // One of them is read, and the other one is written.
+    let snapshot = job.until((2, MEMORY), None, |snapshot| files(snapshot, "first") > 1);
+    let expected: Vec<_> = (0..750).map(|n| (n, 4 * n)).collect();
+    job.goes_on_from(&snapshot, &[1, 2, 3], &expected);
 }

@@ -7,6 +7,7 @@ use crate::exchange::{Edge, PairInlet, RoundRobin};
 use crate::flow::{Depth, Event, Op, Pipe, Push, PushTwo};
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
+use crate::state::SpillDir;
 use crate::stream::{Chain, Stream};
 use crate::support::queue::Waiting;
 use crate::time::Time;
@@ -177,8 +178,8 @@ where
         let over = is_over(&ended, cx.tasks)?;
         let mut first = Waiting::new(cx, self.op);
         let mut second = Waiting::new(cx, self.op);
-        saved.0.restore(|record| first.push(record))?;
-        saved.1.restore(|record| second.push(record))?;
+        restore_waiting(&saved.0, &mut first, cx.spill)?;
+        restore_waiting(&saved.1, &mut second, cx.spill)?;
         let push = ZipPush {
             op: cx.op(self.op),
             first,
@@ -229,12 +230,39 @@ fn is_over(ended: &StateHandle, tasks: usize) -> Result<bool> {
 }
 
 /// Saves the records that wait, at a barrier; none of them is needed after the end.
-fn save_waiting<R: Data>(saved: &StateHandle, event: Event, waiting: &Waiting<R>) {
-    saved.save(event, |out| match waiting.is_on_disk() {
-        _ if event == Event::End => {}
-        false => waiting.in_memory().for_each(|record| out.add(record)),
-        true => out.refuse("some of its records are on disk, and what is there is not saved yet"),
+///
+/// # Errors
+///
+/// If the disk is full or cannot be written; then they are refused too.
+fn save_waiting<R: Data>(
+    saved: &StateHandle,
+    event: Event,
+    waiting: &mut Waiting<R>,
+) -> Result<()> {
+    let mut written = Ok(());
+    saved.save(event, |out| {
+        if event == Event::End {
+            return;
+        }
+        waiting.in_memory().for_each(|record| out.add(record));
+        // Each file with the number of its records that were paired.
+        written = waiting.save_files(out, |out, file, paired| out.add_share(file, &paired));
     });
+    written
+}
+
+/// Begins with the records that waited at the checkpoint, if the job goes on from one.
+///
+/// # Errors
+///
+/// If the checkpoint cannot be read, or the disk cannot be written.
+fn restore_waiting<R: Data>(
+    saved: &StateHandle,
+    waiting: &mut Waiting<R>,
+    spill: &SpillDir,
+) -> Result<()> {
+    saved.restore(|record| waiting.push(record))?;
+    saved.restore_files(|file| waiting.restore_file(file.open(spill)?, file.note()?))
 }
 
 /// Pairs records in a running task. At most one of the streams has records that wait.
@@ -280,7 +308,7 @@ where
         (self.over[0] && self.first.is_empty()) || (self.over[1] && self.second.is_empty())
     }
 
-    fn save(&self, event: Event) {
+    fn save(&mut self, event: Event) {
         let is_in_loop = self.op.depth() > Depth::default();
         // Between two rounds of a loop no record waits, and when it is over none is needed. Before the first round some may:
         // those from outside.
@@ -290,8 +318,11 @@ where
                 out.add(&(event == Event::End));
             }
         });
-        save_waiting(&self.saved.0, event, &self.first);
-        save_waiting(&self.saved.1, event, &self.second);
+        let first = save_waiting(&self.saved.0, event, &mut self.first);
+        let second = save_waiting(&self.saved.1, event, &mut self.second);
+        if let Err(error) = first.and(second) {
+            self.fail(error);
+        }
     }
 
     /// Drops the records whose partners cannot come.
