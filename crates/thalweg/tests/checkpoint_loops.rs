@@ -570,7 +570,7 @@ fn barriers_pass_while_the_input_of_some_tasks_has_ended() {
 }
 
 #[test]
-fn what_is_on_disk_is_in_no_checkpoint() {
+fn what_a_loop_has_on_disk_is_restored() {
     let texts = |env: &Environment| dealt(env, 2000).map(|n| format!("{n:0>200}"));
     check(|env| {
         let (outcome, left) =
@@ -578,14 +578,18 @@ fn what_is_on_disk_is_in_no_checkpoint() {
         outcome.for_each(drop);
         left.map(|text| text.len() as u64)
     })
+    .any_tasks()
     .memory(200_000)
+    .must_restore()
     .seeds(40)
     .equals(std::iter::repeat_n(230u64, 2000));
     check(|env| {
         let lengths = texts(env).replay(30, 0u64, |texts, _| texts.map(|text| text.len() as u64));
         lengths.fold(add, add).all_rounds(|all, sum| *all += sum).map(|outcome| outcome.state)
     })
+    .any_tasks()
     .memory(200_000)
+    .must_restore()
     .seeds(40)
     .equals([30 * 2000 * 200u64]);
 }

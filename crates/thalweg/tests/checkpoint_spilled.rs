@@ -394,6 +394,8 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
         env.parallel_iter(move |task, tasks| (task as u64..end).step_by(tasks))
     };
     let padded = |n: u64| (n, "x".repeat(300));
+    let paired = (0..1500u64).map(|n| (n % 800 + 300, Some(n), n % 800 < 600));
+    let alone = (0..300u64).map(|key| (key, None, true));
     check(|env| {
         let left = numbers(env, 1500).map(move |n| (n % 800 + 300, padded(n))).keyed();
         let joined = left.full_join(numbers(env, 900).map(padded).keyed()).unkey();
@@ -403,9 +405,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .memory(1 << 14)
     .must_restore()
     .seeds(12)
-    .equals((0..1500).map(|n| (n % 800 + 300, Some(n), n % 800 < 600)).chain(
-        (0..300).map(|key| (key, None, true)),
-    ));
+    .equals(paired.chain(alone));
     check(|env| {
         let [records, control] = numbers(env, 900).split();
         let control = control.filter(|n| *n % 100 == 0);
@@ -417,7 +417,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .memory(1 << 14)
     .must_restore()
     .seeds(12)
-    .equals((0..900).map(|n| (n, 3600u64)));
+    .equals((0..900u64).map(|n| (n, 3600u64)));
     check(|env| {
         let [one, other] = env.iter(0..1200u64).split();
         let pairs = one.map(padded).zip(other.filter(|n| *n % 4 == 0));
@@ -426,5 +426,5 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .memory(1 << 14)
     .must_restore()
     .seeds(12)
-    .equals((0..300).map(|n| (n, 4 * n)));
+    .equals((0..300u64).map(|n| (n, 4 * n)));
 }

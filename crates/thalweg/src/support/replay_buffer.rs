@@ -4,7 +4,8 @@
 use crate::data::Data;
 use crate::error::Result;
 use crate::memory::Reservation;
-use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::state::{SpillDir, SpillShare, SpillWriter};
+use crate::support::overflow::FilesReader;
 use crate::time::Time;
 
 /// The approximate size of a run in bytes. A run is one allocation of records, which does not move when more arrive.
@@ -15,7 +16,7 @@ const SHARE: usize = 2;
 /// A complete buffer, whose records no longer change.
 pub struct ReplayBuffer<D: Data, T: Time> {
     runs: Vec<Vec<(D, T)>>,
-    file: Option<SpillFile<(D, T)>>,
+    files: Vec<SpillShare<(D, T)>>,
     /// Held as long as the records are.
     _reservation: Reservation,
 }
@@ -31,13 +32,20 @@ pub struct ReplayWriter<D: Data, T: Time> {
     flat: usize,
     reservation: Reservation,
     spill: SpillDir,
+    /// The files of a checkpoint.
+    files: Vec<SpillShare<(D, T)>>,
     writer: Option<SpillWriter<(D, T)>>,
 }
 
 impl<D: Data, T: Time> ReplayBuffer<D, T> {
-    /// The records; `None` if some are on disk.
-    pub(crate) fn in_memory(&self) -> Option<impl Iterator<Item = &(D, T)>> {
-        self.file.is_none().then(|| self.runs.iter().flatten())
+    /// The records in memory.
+    pub(crate) fn in_memory(&self) -> impl Iterator<Item = &(D, T)> {
+        self.runs.iter().flatten()
+    }
+
+    /// The others.
+    pub(crate) fn files(&self) -> &[SpillShare<(D, T)>] {
+        &self.files
     }
 }
 
@@ -57,6 +65,7 @@ impl<D: Data, T: Time> ReplayWriter<D, T> {
             flat: 0,
             reservation,
             spill: spill.clone(),
+            files: Vec::new(),
             writer: None,
         }
     }
@@ -66,13 +75,30 @@ impl<D: Data, T: Time> ReplayWriter<D, T> {
         Self::new(self.reservation.another(), &self.spill)
     }
 
+    /// The number of records. It may be less where a file of a checkpoint has records of other tasks.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The records so far; `None` if some are on disk.
-    pub(crate) fn in_memory(&self) -> Option<impl Iterator<Item = &(D, T)>> {
-        self.writer.is_none().then(|| self.runs.iter().flatten())
+    /// The records in memory so far.
+    pub(crate) fn in_memory(&self) -> impl Iterator<Item = &(D, T)> {
+        self.runs.iter().flatten()
+    }
+
+    /// The others, in files of a checkpoint.
+    pub(crate) fn files(&self) -> &[SpillShare<(D, T)>] {
+        &self.files
+    }
+
+    /// And those in the file that is being written.
+    pub(crate) fn writer(&mut self) -> Option<&mut SpillWriter<(D, T)>> {
+        self.writer.as_mut()
+    }
+
+    /// Adds the records of a file of a checkpoint.
+    pub(crate) fn restore_file(&mut self, file: SpillShare<(D, T)>) {
+        self.len += file.file.records();
+        self.files.push(file);
     }
 
     #[inline(always)]
@@ -124,10 +150,14 @@ impl<D: Data, T: Time> ReplayWriter<D, T> {
 
     /// Completes the buffer; returns it, with the number of its bytes that are on disk.
     pub(crate) fn finish(self) -> Result<(ReplayBuffer<D, T>, u64)> {
-        let file = self.writer.map(SpillWriter::finish).transpose()?;
-        let written = file.as_ref().map_or(0, SpillFile::bytes);
-        let part = ReplayBuffer { runs: self.runs, file, _reservation: self.reservation };
-        Ok((part, written))
+        let Self { runs, mut files, writer, reservation, .. } = self;
+        let mut written = 0;
+        if let Some(writer) = writer {
+            let file = writer.finish()?;
+            written = file.bytes();
+            files.push(file.into());
+        }
+        Ok((ReplayBuffer { runs, files, _reservation: reservation }, written))
     }
 }
 
@@ -136,7 +166,7 @@ pub struct Cursor<D: Data, T: Time> {
     /// The index of the run, and of the next record in it.
     next: (usize, usize),
     /// The rest of the records on disk, once the first of them has been read.
-    reader: Option<SpillReader<(D, T)>>,
+    reader: Option<FilesReader<(D, T)>>,
 }
 
 impl<D: Data, T: Time> Cursor<D, T> {
@@ -160,10 +190,12 @@ impl<D: Data, T: Time> Cursor<D, T> {
             self.next = if to == records.len() { (run + 1, 0) } else { (run, to) };
             return Ok(true);
         }
-        let Some(file) = &part.file else { return Ok(false) };
-        let reader = self.reader.get_or_insert_with(|| file.read());
+        if part.files.is_empty() {
+            return Ok(false);
+        }
+        let reader = self.reader.get_or_insert_with(|| FilesReader::of(&part.files));
         for shown in 0..most {
-            if reader.next(|(record, time)| each(&record, time))?.is_none() {
+            if reader.next(|_| 0, |(record, time)| each(&record, time))?.is_none() {
                 return Ok(shown > 0);
             }
         }

@@ -28,30 +28,42 @@ where
         Self { job, dir: tempfile::tempdir().unwrap() }
     }
 
-    /// Runs it, with so many cores and so much memory, until a snapshot is one to go on from.
-    fn until(
+    /// Runs it, with so many cores and so much memory, until a snapshot is one to go on from; `None` if it ends before.
+    fn interrupted(
         &self,
         (cores, memory): (usize, usize),
         restored: Option<&Snapshot>,
         is_there: impl Fn(&Snapshot) -> bool,
-    ) -> Snapshot {
+    ) -> Option<Snapshot> {
         let env = environment_with(cores, 5, memory);
         let out = (self.job)(&env);
         let all = Checkpoints::with_files_in(self.dir.path(), restored.cloned());
         let running = env.start_with(Some(&all)).unwrap();
         loop {
             running.drive_for(STEPS);
-            let taken = running.snapshot().expect("all of it is saved");
-            let Taken { snapshot, syncs, .. } = taken.expect("it goes on");
+            let Some(taken) = running.snapshot().expect("all of it is saved") else {
+                running.wait().unwrap();
+                return None;
+            };
+            let Taken { snapshot, syncs, .. } = taken;
             if is_there(&snapshot) {
                 running.cancel();
                 // It may have ended while the barrier went through it.
                 let _ = running.wait();
                 syncs.into_iter().try_for_each(|sync| sync()).unwrap();
                 drop(out);
-                return snapshot;
+                return Some(snapshot);
             }
         }
+    }
+
+    fn until(
+        &self,
+        with: (usize, usize),
+        restored: Option<&Snapshot>,
+        is_there: impl Fn(&Snapshot) -> bool,
+    ) -> Snapshot {
+        self.interrupted(with, restored, is_there).expect("it is interrupted before its end")
     }
 
     /// Runs it to its end; returns the records in order.
@@ -65,12 +77,12 @@ where
         found
     }
 
-    /// Goes on from a snapshot twice, with these numbers of cores.
+    /// Goes on from a snapshot, with these numbers of cores, and once more from one that is taken then.
     fn goes_on_from(&self, snapshot: &Snapshot, cores: &[usize], expected: &[T]) {
         for &cores in cores {
-            let again = self.until((cores, MEMORY), Some(snapshot), |_| true);
+            let again = self.interrupted((cores, MEMORY), Some(snapshot), |_| true);
             for last in [cores, 4] {
-                let found = self.finish((last, MEMORY), &again);
+                let found = self.finish((last, MEMORY), again.as_ref().unwrap_or(snapshot));
                 assert!(found == expected, "{} records, with {cores}, then {last}", found.len());
             }
         }
@@ -216,4 +228,52 @@ fn records_that_wait_for_their_partners_are_restored_in_order() {
     let snapshot = job.until((2, MEMORY), None, |snapshot| files(snapshot, "first") > 1);
     let expected: Vec<_> = (0..750).map(|n| (n, 4 * n)).collect();
     job.goes_on_from(&snapshot, &[1, 2, 3], &expected);
+}
+
+/// How many rounds of the loop of a job have ended.
+fn rounds(snapshot: &Snapshot) -> u64 {
+    let id = snapshot.ids().find(|id| id.name == "rounds").expect("a loop");
+    let first = snapshot.entries(id).next().unwrap().expect("the first head saves it");
+    u64::decode(&mut { first.bytes }).unwrap()
+}
+
+fn add(sum: &mut u64, n: u64) {
+    *sum += n;
+}
+
+#[test]
+fn records_that_are_fed_back_are_restored() {
+    let job = Spilling::new(|env: &Environment| {
+        let records = env.range(0..450).map(|n| (n, "x".repeat(2000)));
+        let (outcome, left) =
+            records.iterate(12, (), |all, _| all.map(|(n, text)| (n + 1, text))).all_rounds();
+        outcome.for_each(drop);
+        left.map(|(n, _)| n).collect::<Vec<_>>()
+    });
+    let expected: Vec<_> = (12..462).collect();
+    let is_on_disk = |snapshot: &Snapshot| files(snapshot, "input") > 0;
+    let snapshot = job.until((2, MEMORY), None, is_on_disk);
+    assert_eq!(rounds(&snapshot), 0, "the input arrives");
+    job.goes_on_from(&snapshot, &[1, 3], &expected);
+    let in_rounds = |snapshot: &Snapshot| rounds(snapshot) > 0 && is_on_disk(snapshot);
+    let snapshot = job.until((3, MEMORY), Some(&snapshot), in_rounds);
+    job.goes_on_from(&snapshot, &[1, 2, 3, 5], &expected);
+}
+
+#[test]
+fn records_that_are_replayed_are_restored() {
+    let job = Spilling::new(|env: &Environment| {
+        let records = env.range(0..2000).map(padded);
+        let sums = records.replay(12, 0, |all, _| all.map(|record| record.0 + 1));
+        let sums = sums.fold(add, add).all_rounds(add);
+        sums.map(|outcome| outcome.state).collect::<Vec<_>>()
+    });
+    let expected = [12 * 2001 * 1000];
+    let is_on_disk = |snapshot: &Snapshot| files(snapshot, "input") > 1;
+    let snapshot = job.until((2, MEMORY), None, is_on_disk);
+    assert_eq!(rounds(&snapshot), 0, "the input arrives");
+    job.goes_on_from(&snapshot, &[1, 3], &expected);
+    let in_rounds = |snapshot: &Snapshot| rounds(snapshot) > 0 && is_on_disk(snapshot);
+    let snapshot = job.until((3, MEMORY), Some(&snapshot), in_rounds);
+    job.goes_on_from(&snapshot, &[1, 2, 3, 5], &expected);
 }

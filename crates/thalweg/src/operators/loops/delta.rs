@@ -251,7 +251,7 @@ where
         Ok(())
     }
 
-    fn save(&self, event: Event) {
+    fn save(&mut self, event: Event) -> Result<()> {
         self.saved.save(event, |out| match self.complete {
             _ if event == Event::End => {}
             false => self.solution.save(out),
@@ -260,6 +260,7 @@ where
                 None => out.refuse("a round of its loop has begun"),
             }),
         });
+        Ok(())
     }
 
     fn begin(&mut self) -> Result<()> {

@@ -6,14 +6,14 @@
 use super::head::Input;
 use super::inbox::{Excess, FeedbackHosts, Inbox, RemoteHead};
 use super::tail::Feed;
-use crate::checkpoint::{Redistribution, StateHandle};
-use crate::data::{Batch, Portable, hash_u64};
+use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::data::{Batch, Data, Portable, hash_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
 use crate::flow::{Event, Pipe, Push, Waker};
 use crate::memory::{Claim, MemoryPool, Reservation};
 use crate::plan::TaskContext;
-use crate::state::{SpillDir, SpillFile, SpillReader, SpillWriter};
+use crate::state::{ShareReader, SpillDir, SpillFile, SpillShare, SpillWriter};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::collections::VecDeque;
@@ -21,10 +21,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Why the number of tasks of a head is fixed.
 pub(super) const FED_BACK: &str = "records of its loop are fed back to as many";
-
-/// Why the records of a loop cannot be saved.
-pub(super) const ON_DISK: &str =
-    "some records of its loop are on disk, and what is there is not saved yet";
 
 /// The most records of a batch.
 const BATCH_RECORDS: usize = 1024;
@@ -52,7 +48,7 @@ impl<I: Portable + ?Sized, T> Clone for Feedback<I, T> {
 struct Held<I: Portable + ?Sized, T> {
     batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
     /// Encoded batches for which there was no memory.
-    files: Vec<SpillFile<[u8]>>,
+    files: Vec<SpillShare<[u8]>>,
     spare: Vec<RecordBatch<I, T>>,
 }
 
@@ -203,7 +199,7 @@ impl<I: Portable + ?Sized, T: Time> Feeder<I, T> {
             let file = self.writer.take().map(SpillWriter::finish).transpose()?;
             let held = &mut *lock(&self.to.0.heads[self.head]);
             held.batches.extend(self.full.drain(..));
-            held.files.extend(file);
+            held.files.extend(file.map(SpillShare::from));
         }
         Ok(std::mem::take(&mut self.fed))
     }
@@ -247,8 +243,8 @@ pub struct Eater<I: Portable + ?Sized, T> {
     batches: VecDeque<(RecordBatch<I, T>, Reservation)>,
     /// Batches of other hosts.
     encoded: Vec<(Vec<u8>, Reservation)>,
-    files: Vec<SpillFile<[u8]>>,
-    reader: Option<SpillReader<[u8]>>,
+    files: Vec<SpillShare<[u8]>>,
+    reader: Option<ShareReader<[u8]>>,
 }
 
 /// The end for a head that tails of other hosts feed too.
@@ -278,9 +274,9 @@ impl RemoteInput {
         self.write(1, odd)
     }
 
-    /// Whether records of the next round are on disk.
-    fn is_on_disk(&self) -> bool {
-        self.writers[(self.rounds as usize + 1) % 2].is_some()
+    /// What is on disk of the next round.
+    fn next_writer(&mut self) -> Option<&mut SpillWriter<[u8]>> {
+        self.writers[(self.rounds as usize + 1) % 2].as_mut()
     }
 
     /// Passes the encoded batches of the next round to `each`, which are in memory.
@@ -319,8 +315,27 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
             });
             Ok(fed)
         })?;
+        let mut files = Vec::new();
+        self.saved.restore_files(|file| {
+            let (batches, schema) = file.open_dealt::<[u8], String>(cx.spill)?;
+            let own = Self::schema();
+            if schema != own {
+                let what = format!(
+                    "the checkpoint has spilled records as `{schema}`, and this program as `{own}`"
+                );
+                return Err(Error::new(ErrorKind::Plan, what));
+            }
+            files.push(batches);
+            Ok(())
+        })?;
+        lock(&self.from.0.heads[self.head]).files.append(&mut files);
         self.own = Some(own);
         Ok(self)
+    }
+
+    /// The type of records and times in batches on disk.
+    fn schema() -> String {
+        <(I::Owned, T) as Data>::schema().to_string()
     }
 
     /// Takes over the records for the round that begins; records that are fed back from now on are for the
@@ -335,7 +350,7 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
         if let Some(remote) = self.remote.as_mut().filter(|_| is_fed) {
             let (encoded, file) = remote.take()?;
             self.encoded = encoded;
-            self.files.extend(file);
+            self.files.extend(file.map(SpillShare::from));
         }
         Ok(())
     }
@@ -385,7 +400,7 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
                 self.reader = Some(file.read());
                 continue;
             };
-            match reader.next(Self::decoded)? {
+            match reader.next(|_| 0, Self::decoded)? {
                 None => self.reader = None,
                 Some(batch) => {
                     batch?.drain(each);
@@ -437,32 +452,40 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
         self.own.as_mut().map_or(Ok(()), |own| own.close().map(drop))
     }
 
-    fn save(&self, event: Event) {
-        self.saved.save(event, |out| {
+    fn save(&mut self, event: Event) -> Result<()> {
+        let is_fed = self.is_fed();
+        let Self { from, head, own, saved, remote, .. } = self;
+        let mut remote = remote.as_mut().filter(|_| is_fed);
+        let mut written = Ok(());
+        saved.save(event, |out| {
             if event == Event::End {
                 return;
             }
-            let held = lock(&self.from.0.heads[self.head]);
-            let remote = self.remote.as_ref().filter(|_| self.is_fed());
-            let on_disk = self.own.as_ref().is_some_and(|own| own.writer.is_some());
-            if on_disk || !held.files.is_empty() || remote.is_some_and(RemoteInput::is_on_disk) {
-                return out.refuse(ON_DISK);
-            }
             let mut number = 0;
-            let mut add = |encode: &dyn Fn(&mut Vec<u8>)| {
+            let mut add = |out: &mut Saving, encode: &dyn Fn(&mut Vec<u8>)| {
                 // Dealt out to all heads, of which there may be another number.
-                out.add_by_key(hash_u64((self.head as u64) << 32 | number), encode);
+                out.add_by_key(hash_u64((*head as u64) << 32 | number), encode);
                 number += 1;
             };
-            let own = self.own.iter().flat_map(|own| own.full.iter().map(|(batch, _)| batch));
-            let open = self.own.iter().map(|own| &own.open);
+            let held = lock(&from.0.heads[*head]);
+            let full = own.iter().flat_map(|own| own.full.iter().map(|(batch, _)| batch));
+            let open = own.iter().map(|own| &own.open);
             let fed_back = held.batches.iter().map(|(batch, _)| batch);
-            let batches = own.chain(open).chain(fed_back).filter(|batch| !batch.is_empty());
-            batches.for_each(|batch| add(&|bytes| batch.encode(bytes)));
-            if let Some(remote) = remote {
-                remote.see(|batch| add(&|bytes| bytes.extend_from_slice(batch)));
+            let batches = full.chain(open).chain(fed_back).filter(|batch| !batch.is_empty());
+            batches.for_each(|batch| add(out, &|bytes| batch.encode(bytes)));
+            if let Some(remote) = &remote {
+                remote.see(|batch| add(out, &|bytes| bytes.extend_from_slice(batch)));
             }
+            let schema = Self::schema();
+            held.files.iter().for_each(|batches| out.add_dealt(batches, &schema));
+            drop(held);
+            let of_own = own.as_mut().and_then(|own| own.writer.as_mut());
+            let of_others = remote.as_mut().and_then(|remote| remote.next_writer());
+            written = of_own.into_iter().chain(of_others).try_for_each(|writer| {
+                out.written(writer).map(|batches| out.add_dealt(&batches, &schema))
+            });
         });
+        written
     }
 
     fn tend(&mut self) -> Result<()> {

@@ -68,7 +68,7 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     /// Saves the records of the next round, if this event is a barrier: those that have arrived, or were fed back. None are
     /// left at the end.
     #[doc(hidden)]
-    fn save(&self, event: Event);
+    fn save(&mut self, event: Event) -> Result<()>;
 
     /// Called when the loop is over, and another input may arrive.
     #[doc(hidden)]
@@ -298,7 +298,7 @@ where
     }
 
     /// Saves what the loop begins its next round with. `over` says that there is none.
-    fn save(&self, event: Event, over: bool) {
+    fn save(&mut self, event: Event, over: bool) {
         self.saved.save(event, |out| {
             if self.emits_outcome {
                 out.add_by_key(0, |bytes| {
@@ -308,7 +308,9 @@ where
                 });
             }
         });
-        self.input.save(event);
+        if let Err(error) = self.input.save(event) {
+            self.fail(error);
+        }
     }
 
     /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one.

@@ -1,6 +1,5 @@
 //! The input of a loop that sees the same records in each round: kept in its task, and passed on by reference.
 
-use super::feedback::ON_DISK;
 use super::head::Input;
 use crate::checkpoint::{Redistribution, Saving, StateHandle};
 use crate::data::{Covariant, Data, Record, hash_u64};
@@ -46,19 +45,29 @@ impl<D: Data, T: Time> ReplayInput<D, T> {
     pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Result<Self> {
         let mut growing = ReplayWriter::new(cx.modest(op), cx.spill);
         let saved = cx.state::<(D, T)>(op, "input", Redistribution::ByKey);
+        saved.restore_files(|file| {
+            let (records, ()) = file.open_dealt::<(D, T), ()>(cx.spill)?;
+            growing.restore_file(records);
+            Ok(())
+        })?;
         saved.restore(|(record, time)| growing.push(record, time))?;
         Ok(Self { growing, part: None, cursor: Cursor::start(), task: cx.task, saved })
     }
+}
 
-    fn save_records<'a>(&self, records: impl Iterator<Item = &'a (D, T)>, out: &mut Saving) {
-        for (number, (record, time)) in records.enumerate() {
-            // Dealt out to all tasks, of which there may be another number.
-            let hash = hash_u64((self.task as u64) << 48 | number as u64);
-            out.add_by_key(hash, |bytes| {
-                record.encode(bytes);
-                time.encode(bytes);
-            });
-        }
+/// Saves the records in memory of the task with this number.
+fn save_records<'a, D: Data, T: Time>(
+    task: usize,
+    records: impl Iterator<Item = &'a (D, T)>,
+    out: &mut Saving,
+) {
+    for (number, (record, time)) in records.enumerate() {
+        // Dealt out to all tasks, of which there may be another number.
+        let hash = hash_u64((task as u64) << 48 | number as u64);
+        out.add_by_key(hash, |bytes| {
+            record.encode(bytes);
+            time.encode(bytes);
+        });
     }
 }
 
@@ -94,18 +103,26 @@ impl<D: Data, T: Time> Input<D, T> for ReplayInput<D, T> {
         Ok(false)
     }
 
-    fn save(&self, event: Event) {
-        self.saved.save(event, |out| {
-            if event == Event::End {
-                return;
-            }
-            let (part, growing) = (self.part.as_ref(), self.growing.in_memory());
-            match (part.map(ReplayBuffer::in_memory), growing) {
-                (Some(Some(records)), _) => self.save_records(records, out),
-                (None, Some(records)) => self.save_records(records, out),
-                (Some(None), _) | (None, None) => out.refuse(ON_DISK),
+    fn save(&mut self, event: Event) -> Result<()> {
+        let Self { growing, part, task, saved, .. } = self;
+        let mut written = Ok(());
+        saved.save(event, |out| {
+            match part {
+                _ if event == Event::End => {}
+                Some(part) => {
+                    save_records(*task, part.in_memory(), out);
+                    part.files().iter().for_each(|file| out.add_dealt(file, &()));
+                }
+                None => {
+                    save_records(*task, growing.in_memory(), out);
+                    growing.files().iter().for_each(|file| out.add_dealt(file, &()));
+                    if let Some(writer) = growing.writer() {
+                        written = out.written(writer).map(|file| out.add_dealt(&file, &()));
+                    }
+                }
             }
         });
+        written
     }
 
     fn restart(&mut self) {
