@@ -6,22 +6,28 @@ use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::hash_u64;
 use crate::net::HostId;
 use crate::plan::CANNOT_HAVE;
-use crate::runtime::Cluster;
-use crate::stream::{Checkpointing, Environment, JobHandle};
+use crate::runtime::{Cluster, STEP};
+use crate::stream::{Checkpointing, Environment, JobControl, JobHandle};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Error, ErrorKind, Result};
+use std::iter::repeat_n;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Draws other numbers for these runs than for those without checkpoints.
 const INTERRUPTED: u64 = 1 << 33;
 /// Draws others for runs on several hosts.
 const RESTARTED: u64 = 1 << 34;
-/// Of how many series of runs one has a storage of checkpoints that fails.
-const FAULTY: u64 = 4;
+/// Draws others for what storages do.
+const STORAGE: u64 = 1 << 35;
+/// Of how many runs one has a storage of checkpoints that fails, and one a storage that is slow.
+const FAULTY: usize = 4;
+const SLOW: usize = 2;
 /// Of 256 requests, how many fail of each host's storage; and how many failures there are.
 const FAILURES: (u64, u64) = (24, 12);
+/// Of how many places in which time passes while a checkpoint is written or read one has a barrier of the program meanwhile.
+const BARRIERS: u64 = 5;
 /// How a run ends that has to end well and does not.
 const NOT_WELL: &str = "the last run has not ended well";
 
@@ -137,7 +143,7 @@ impl Interrupted {
 }
 
 /// Runs of a job on one host or several, each of which begins with the newest checkpoint of those before it, from files.
-/// All but the last one are ended.
+/// All but the last one are ended. The last one is made again as long as failures of the storage end it.
 pub(super) struct Restarted {
     runs: Vec<Run>,
 }
@@ -151,11 +157,22 @@ struct Run {
     seed: u64,
     /// The most steps between two looks of the programs.
     steps: usize,
-    /// Whether requests to the storage of its checkpoints fail.
+    storage: Storage,
+    end: End,
+}
+
+/// The storage of a run's checkpoints.
+struct Storage {
+    /// Whether requests fail.
     is_faulty: bool,
-    /// How many have failed.
-    failures: AtomicU64,
-    end: Option<End>,
+    /// Whether simulated time passes between requests and their answers.
+    is_slow: bool,
+    /// Whether it is locked for a run, as a directory is and an object store is not.
+    has_lock: bool,
+    /// How many requests of each host have failed.
+    failures: Vec<AtomicU64>,
+    /// How often the run was made.
+    attempts: AtomicU64,
 }
 
 /// How a run is ended.
@@ -165,9 +182,12 @@ struct End {
     checkpoints: usize,
     /// How often the programs look at the job before each.
     looks: usize,
-    /// A host that is lost after so many steps, which may be before these checkpoints or later. Without one, the job is
-    /// cancelled.
+    /// A host that is lost after so many steps, which may be before these checkpoints or later.
     lost: Option<(u64, HostId)>,
+    /// Whether the job is cancelled after these checkpoints.
+    is_cancelled: bool,
+    /// Whether the job has to end well.
+    is_last: bool,
 }
 
 /// What has become of a run on one host.
@@ -187,14 +207,15 @@ impl Restarted {
     pub(super) fn drawn_from(seed: u64, usual: impl Fn(u64) -> Config) -> Self {
         let hosts = HOSTS[seed as usize % HOSTS.len()];
         let last = hosts.len() - 1;
-        let is_faulty = seed % FAULTY == FAULTY - 1;
         let run = |(at, hosts): (usize, usize)| {
             let seed = seed * 3 + at as u64;
-            let run = Run::drawn_from(seed, usual(seed), hosts, at == last);
-            // The last one has to end well.
-            Run { is_faulty: is_faulty && at != last, ..run }
+            Run::drawn_from(seed, usual(seed), hosts, at == last)
         };
-        Self { runs: hosts.into_iter().enumerate().map(run).collect() }
+        let mut runs: Vec<_> = hosts.into_iter().enumerate().map(run).collect();
+        // What fails is as an object store in all of them.
+        let has_lock = !runs.iter().any(|run| run.storage.is_faulty);
+        runs.iter_mut().for_each(|run| run.storage.has_lock = has_lock);
+        Self { runs }
     }
 
     /// Runs the job, and judges the result.
@@ -204,7 +225,8 @@ impl Restarted {
         judge: &mut dyn FnMut(Answer) -> Result<(), String>,
     ) -> Result<(), String> {
         let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
-        for (number, run) in self.runs.iter().enumerate() {
+        let again = self.runs.last().map(|last| repeat_n(last, last.storage.most_failures()));
+        for (number, run) in self.runs.iter().chain(again.into_iter().flatten()).enumerate() {
             let mut is_over = false;
             for (host, ended) in run.run(job, dir.path()).into_iter().enumerate() {
                 let judged = match ended {
@@ -240,24 +262,26 @@ impl Run {
         let turn = NonZeroUsize::MIN.saturating_add(drawn[1] % 4);
         let cores = (0..hosts).map(|host| 1 + drawn[2 + host] % 3).collect();
         let steps = [8, 32, 64][drawn[5] % 3];
-        let lost = hosts > 1 && drawn[6] % 2 == 0;
+        let lost = !is_last && hosts > 1 && drawn[6] % 2 == 0;
         let after = [50, 200, 800, 3200][more[2] % 4] * (1 + more[3] as u64 % 4);
+        let checkpoints = if is_last { [0, 0, 1, 2][drawn[7] % 4] } else { 1 + drawn[7] % 3 };
         let end = End {
-            checkpoints: 1 + drawn[7] % 3,
+            checkpoints,
             looks: [1, 4, 16, 64][more[0] % 4] * (1 + more[1] % 3),
             lost: lost.then_some((after, HostId(more[4] % hosts))),
+            is_cancelled: !is_last && !lost,
+            is_last,
         };
-        let end = Some(end).filter(|_| !is_last);
         let config = Config { batch, turn, ..usual };
-        let (is_faulty, failures) = (false, AtomicU64::new(0));
-        Self { config, cores, seed, steps, is_faulty, failures, end }
+        Self { config, cores, seed, steps, storage: Storage::drawn_from(seed, hosts), end }
     }
 
     /// Runs the job; returns what has become of it on each host.
     fn run(&self, job: &Job<'_>, dir: &Path) -> Vec<Result<Ended, String>> {
-        let Self { config, cores, seed, steps, end, .. } = self;
+        let Self { config, cores, seed, steps, storage, end } = self;
+        storage.attempts.fetch_add(1, Ordering::Relaxed);
         let cluster = Cluster::looking_after(*steps, *seed, config.turn.get(), cores.len());
-        if let Some((after, host)) = end.and_then(|end| end.lost) {
+        if let Some((after, host)) = end.lost {
             cluster.drop_after(after, host);
         }
         on_cluster(&cluster, config, cores, &|env| self.run_on_host(job, env, dir))
@@ -265,14 +289,26 @@ impl Run {
 
     fn run_on_host(&self, job: &Job<'_>, env: &Environment, dir: &Path) -> Result<Ended, String> {
         let folder = env.folder_of(dir).map_err(failed)?;
-        if !self.is_faulty {
-            return self.run_with(job, env, &folder);
+        let running = Arc::<OnceLock<JobControl>>::default();
+        let Storage { is_faulty, is_slow, has_lock, failures, attempts } = &self.storage;
+        if *has_lock && !is_slow {
+            return self.run_with(job, env, &folder, &running);
         }
-        let seed = 2 * self.seed + u64::from(env.is_first_host()) + RESTARTED;
-        let (rate, failures) = FAILURES;
-        let faulty = Arc::new(Faulty::around(folder, seed, rate, failures));
-        let ended = self.run_with(job, env, &(Arc::clone(&faulty) as _));
-        self.failures.fetch_add(failures - faulty.failures_left(), Ordering::Relaxed);
+        let host = env.host().0;
+        let seed = attempts.load(Ordering::Relaxed) << 32 | (3 * self.seed + host as u64);
+        let (rate, most) = FAILURES;
+        let left = if *is_faulty { most - failures[host].load(Ordering::Relaxed) } else { 0 };
+        let mut faulty = Faulty::around(folder, seed + RESTARTED, rate, left);
+        if *has_lock {
+            faulty = faulty.with_lock();
+        }
+        if *is_slow {
+            let (env, running) = (env.clone(), Arc::clone(&running));
+            faulty = faulty.slowed(move |steps| pass(&env, &running, steps));
+        }
+        let faulty = Arc::new(faulty);
+        let ended = self.run_with(job, env, &(Arc::clone(&faulty) as _), &running);
+        failures[host].fetch_add(left - faulty.failures_left(), Ordering::Relaxed);
         ended
     }
 
@@ -281,11 +317,14 @@ impl Run {
         job: &Job<'_>,
         env: &Environment,
         folder: &Arc<dyn Folder>,
+        running: &OnceLock<JobControl>,
     ) -> Result<Ended, String> {
+        // Hosts do not begin at the same time.
+        folder.pass_time();
         let checkpoints = self.open(env, folder).map_err(failed)?;
         let is_ended = |error: &Error| {
             let kinds = [ErrorKind::Cancelled, ErrorKind::Lost];
-            self.end.is_some() && kinds.contains(&error.kind()) || self.has_drawn(error)
+            !self.end.is_last && kinds.contains(&error.kind()) || self.has_drawn(error)
         };
         let (begun, records) = match begin(job, env, &checkpoints.checkpoints) {
             Err(error) if has_none(&error) || needs_as_many_tasks(&error) => {
@@ -294,8 +333,8 @@ impl Run {
             Err(error) if is_ended(&error) => return Ok(Ended::Interrupted),
             begun => begun.map_err(failed)?,
         };
-        let has_drawn = |error: &Error| self.has_drawn(error);
-        let taken = self.end.map_or(Ok(()), |end| end.take(&begun, env, &checkpoints, &has_drawn));
+        let _ = running.set(begun.control());
+        let taken = self.end.take(&begun, env, &checkpoints, &|error| self.has_drawn(error));
         match (taken, begun.wait()) {
             (_, Ok(_)) => records().map(Ended::Well).map_err(failed),
             // An operator could not save what it has on disk.
@@ -319,31 +358,63 @@ impl Run {
 
     /// Whether the storage has failed because that was drawn.
     fn has_drawn(&self, error: &Error) -> bool {
-        self.is_faulty && error.to_string().contains(INJECTED)
+        self.storage.is_faulty && error.to_string().contains(INJECTED)
     }
 
     fn show(&self) -> String {
-        let Self { config, cores, seed, is_faulty, failures, end, .. } = self;
-        let storage = match is_faulty {
+        let Self { config, cores, seed, storage, end, .. } = self;
+        let slow = if storage.is_slow { ", with a slow storage of checkpoints" } else { "" };
+        let faulty = match storage.is_faulty {
             true => {
-                let failures = failures.load(Ordering::Relaxed);
+                let failures = storage.failures();
                 format!(", with a storage of checkpoints that has failed {failures} times")
             }
             false => String::new(),
         };
-        let end = match end {
-            None => String::new(),
-            Some(End { checkpoints, lost: None, .. }) => {
-                format!(", cancelled after {checkpoints} checkpoints")
-            }
-            Some(End { lost: Some((after, host)), .. }) => {
-                format!(", until host {} is lost after {after} steps", host.0)
-            }
+        let End { checkpoints, .. } = end;
+        let lost = end
+            .lost
+            .map(|(after, host)| format!(", until host {} is lost after {after} steps", host.0));
+        let lost = lost.unwrap_or_default();
+        let taken = match end.is_cancelled {
+            true => format!(", cancelled after {checkpoints} checkpoints"),
+            false => format!(", with {checkpoints} checkpoints"),
         };
         format!(
-            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{storage}{end}",
+            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{slow}{faulty}{taken}{lost}",
             show(config)
         )
+    }
+}
+
+impl Storage {
+    fn drawn_from(seed: u64, hosts: usize) -> Self {
+        let [fails, waits, ..] = hash_u64(seed + STORAGE).to_le_bytes().map(usize::from);
+        Self {
+            is_faulty: fails % FAULTY == 0,
+            is_slow: waits % SLOW == 0,
+            has_lock: true,
+            failures: (0..hosts).map(|_| AtomicU64::new(0)).collect(),
+            attempts: AtomicU64::new(0),
+        }
+    }
+
+    /// How many requests have failed.
+    fn failures(&self) -> u64 {
+        self.failures.iter().map(|failures| failures.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many may.
+    fn most_failures(&self) -> usize {
+        if self.is_faulty { self.failures.len() * FAILURES.1 as usize } else { 0 }
+    }
+}
+
+/// Lets so many steps pass while a checkpoint is written or read. In some places the program sends a barrier instead.
+fn pass(env: &Environment, running: &OnceLock<JobControl>, steps: u64) {
+    match running.get() {
+        Some(job) if steps % BARRIERS == 1 => drop(job.barrier()),
+        _ => env.pass_time(steps * STEP),
     }
 }
 
@@ -360,18 +431,20 @@ impl End {
         if !env.is_first_host() {
             return job.take_checkpoint(checkpoints).map(drop);
         }
+        // A job that goes on does so without those that cannot be taken.
+        let is_left_out = |error: &Error| self.is_last && error.kind() == ErrorKind::Plan;
         let mut taken = Ok(true);
         for _ in 0..self.checkpoints {
             job.drive_for(self.looks);
             taken = match job.take_checkpoint(checkpoints) {
-                Err(error) if has_drawn(&error) => Ok(true),
+                Err(error) if has_drawn(&error) || is_left_out(&error) => Ok(true),
                 taken => taken,
             };
             if !matches!(taken, Ok(true)) {
                 break;
             }
         }
-        if self.lost.is_none() || taken.is_err() {
+        if self.is_cancelled || taken.is_err() {
             job.cancel();
         }
         taken.map(drop)
@@ -381,7 +454,7 @@ impl End {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::check::{erased, typed};
+    use crate::check::{RESTARTS, erased, typed};
 
     /// In memory, and with records on disk.
     #[test]
@@ -405,13 +478,79 @@ mod tests {
                 (counted == (records, sum)).then_some(()).ok_or(format!("{found:?}"))
             });
             judged.unwrap_or_else(|what| panic!("{}\n  {what}", series.show()));
-            let failures = series.runs.iter().map(|run| run.failures.load(Ordering::Relaxed));
-            failures.sum::<u64>()
+            series.runs.iter().map(|run| run.storage.failures()).sum::<u64>()
         };
-        let seeds = (0..48).filter(|seed| seed % FAULTY == FAULTY - 1);
+        let is_faulty = |seed: &u64| {
+            let series = Restarted::drawn_from(*seed, |_| Config::default());
+            series.runs.iter().any(|run| run.storage.is_faulty)
+        };
+        let seeds = (0..24).filter(is_faulty);
         let drawn = seeds.flat_map(|seed| jobs.map(|job| failures(job, seed)));
         let drawn: Vec<_> = drawn.collect();
-        let often = drawn.iter().filter(|failures| **failures > 2).count();
+        let often = drawn.iter().filter(|failures| **failures > 0).count();
         assert!(often > drawn.len() / 2, "{drawn:?}");
+    }
+
+    #[test]
+    fn every_run_of_a_series_may_have_a_storage_that_fails_or_is_slow() {
+        let all: Vec<_> =
+            (0..RESTARTS).map(|seed| Restarted::drawn_from(seed, |_| Config::default())).collect();
+        for at in 0..3 {
+            let storages: Vec<_> = all.iter().map(|series| &series.runs[at].storage).collect();
+            let count = |is: &dyn Fn(&Storage) -> bool| {
+                storages.iter().filter(|storage| is(storage)).count()
+            };
+            assert!(count(&|storage| storage.is_faulty) > 4, "run {at}");
+            assert!(count(&|storage| storage.is_slow && storage.has_lock) > 4, "run {at}");
+            assert!(count(&|storage| storage.is_slow && storage.is_faulty) > 0, "run {at}");
+        }
+        let takes = |series: &&Restarted| series.runs[2].end.checkpoints > 0;
+        assert!(all.iter().filter(takes).count() > 16, "last runs take checkpoints too");
+    }
+
+    /// Takes checkpoints of a short job in a slow storage, on two hosts. Adds to the first number in how many places records came
+    /// while a checkpoint was written, and to the second in how many the job ended.
+    fn take_slowly(env: &Environment, dir: &Path, seen: &[Arc<AtomicU64>; 2]) -> Result<()> {
+        let (records, running) =
+            (Arc::new(AtomicU64::new(0)), Arc::<OnceLock<JobControl>>::default());
+        let slow = {
+            let (env, records, running) = (env.clone(), Arc::clone(&records), Arc::clone(&running));
+            let [moved, ended] = seen.clone();
+            move |steps: u64| {
+                let is_over = || running.get().is_some_and(|job| job.is_over());
+                let (before, was_over) = (records.load(Ordering::Relaxed), is_over());
+                env.pass_time(8 * steps * STEP);
+                let is_more = records.load(Ordering::Relaxed) > before;
+                moved.fetch_add(u64::from(is_more), Ordering::Relaxed);
+                ended.fetch_add(u64::from(is_over() && !was_over), Ordering::Relaxed);
+            }
+        };
+        let faulty = Faulty::around(env.folder_of(dir)?, 1, 0, 0).with_lock().slowed(slow);
+        let folder: Arc<dyn Folder> = Arc::new(faulty);
+        let checkpoints = env.checkpoints_of(&folder)?;
+        env.range(0..500).shuffle().for_each_parallel(move |_| {
+            records.fetch_add(1, Ordering::Relaxed);
+        });
+        let job = env.start_with(Some(&checkpoints.checkpoints))?;
+        let _ = running.set(job.control());
+        while job.take_checkpoint(&checkpoints)? {
+            job.drive_for(4);
+        }
+        job.wait().map(drop)
+    }
+
+    #[test]
+    fn a_job_goes_on_and_ends_while_a_checkpoint_is_written() {
+        let seen = [Arc::default(), Arc::default()];
+        for seed in 0..8 {
+            let dir = tempfile::tempdir().unwrap();
+            let config = Config { batch: BatchMode::Fixed { size: 7 }, ..Config::default() };
+            let cluster = Cluster::looking_after(8, seed, 1, 2);
+            let run = |env: &Environment| take_slowly(env, dir.path(), &seen).map_err(failed);
+            let ended = on_cluster(&cluster, &config, &[1, 2], &run);
+            ended.into_iter().for_each(|ended| ended.unwrap());
+        }
+        let [moved, ended] = seen.map(|seen| seen.load(Ordering::Relaxed));
+        assert!(moved > 0 && ended > 0, "{moved} and {ended}");
     }
 }

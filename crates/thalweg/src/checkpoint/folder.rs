@@ -124,6 +124,10 @@ pub(crate) trait Folder: SpillCopies + Debug + Send + Sync {
     /// Once all names are there: syncs the folder itself.
     fn sync(&self);
 
+    /// Lets the time pass that a request takes, where time is simulated: called before a checkpoint is written or read and after it
+    /// was, on the thread that does it, without any lock.
+    fn pass_time(&self) {}
+
     /// Replaces what has this name, to find out what happens to damaged checkpoints.
     #[cfg(test)]
     fn replace(&self, name: &str, bytes: &[u8]);

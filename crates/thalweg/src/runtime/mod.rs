@@ -20,10 +20,10 @@ pub(crate) use description::{DescribedPart, Description};
 pub(crate) use hosts::{Answer, Failed, SaveOrder, ToSave};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
-pub(crate) use scheduler::Cluster;
+pub(crate) use scheduler::{Cluster, STEP};
 
 use crate::checkpoint::RestorePoint;
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::config::{self, Compression, Config, HostConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::WORTH_COMPRESSING;
@@ -331,6 +331,11 @@ impl Runtime {
             left.get() == 0 || job.is_over()
         };
         self.scheduler.drive(&is_done);
+    }
+
+    /// Lets simulated time pass, where time is simulated for several hosts.
+    pub(crate) fn pass_time(&self, span: Nanos) {
+        self.scheduler.pass_time(span);
     }
 
     /// Fails if the calling thread must not block, because this runtime needs it.

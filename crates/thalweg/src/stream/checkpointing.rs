@@ -392,7 +392,10 @@ impl Checkpointing {
         let written = match (taken, refused) {
             (Ok(Some(mut taken)), Ok(true)) => {
                 let commits = std::mem::take(&mut taken.commits);
-                let written = self.writer.write(&taken, &parts, false)?;
+                self.writer.store.folder().pass_time();
+                let written = self.writer.write(&taken, &parts, false);
+                self.writer.store.folder().pass_time();
+                let written = written?;
                 if written {
                     job.launched().job.counts(epoch, purpose.awaits_commits());
                     commit(job, commits);
@@ -481,8 +484,10 @@ impl Checkpointing {
             let mut taken = job.taken(epoch, superseded);
             let saved = taken.as_mut().ok().and_then(Option::as_mut);
             commits = saved.map(|taken| (epoch, std::mem::take(&mut taken.commits)));
+            self.writer.store.folder().pass_time();
             let part = taken
                 .and_then(|taken| taken.map(|taken| self.writer.write_part(&taken)).transpose());
+            self.writer.store.folder().pass_time();
             copies = part.iter().flatten().flat_map(Part::copies).cloned().collect();
             if job.is_over() {
                 // The first host may have removed the others before.

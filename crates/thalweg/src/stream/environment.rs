@@ -7,6 +7,7 @@ use super::running_job::RunningJob;
 use super::watch::{Warnings, Watch};
 use super::{JobHandle, Received, Stream};
 use crate::checkpoint::{Checkpoints, Folder, PlanComparison, Store, find, make};
+use crate::clock::Nanos;
 use crate::config::{CheckpointConfig, Config, HostConfig};
 use crate::data::{Portable, Schema};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -340,6 +341,11 @@ impl Environment {
         self.checkpoints_of(&self.folder_of(dir)?)
     }
 
+    /// Lets simulated time pass on a simulated host.
+    pub(crate) fn pass_time(&self, span: Nanos) {
+        self.runtime.pass_time(span);
+    }
+
     /// The folder of checkpoints in a directory.
     pub(crate) fn folder_of(&self, dir: &Path) -> Result<Arc<dyn Folder>> {
         make(dir, &self.config().spill_dir)
@@ -518,7 +524,6 @@ impl Environment {
     }
 
     /// The number of this host.
-    #[cfg(test)]
     pub(crate) fn host(&self) -> HostId {
         self.runtime.hosts.me()
     }

@@ -402,6 +402,11 @@ impl JobControl {
         self.running.upgrade().map_or(Ok(None), |running| running.savepoint(to.as_ref()))
     }
 
+    /// Sends a barrier through the job: see [`JobHandle::barrier`].
+    pub(crate) fn barrier(&self) -> Result<()> {
+        self.running.upgrade().map_or(Ok(()), |running| running.barrier_alone())
+    }
+
     /// Ends the job without a result: see [`JobHandle::cancel`].
     pub fn cancel(&self) {
         if let Some(running) = self.running.upgrade() {

@@ -1,9 +1,10 @@
 //! A folder whose requests fail, as drawn from a seed: for tests of stores, and of jobs ([`check`](crate)).
 //!
 //! A request is done; or it is refused before it acts; or it acts and its answer is lost; or it acts in part, where bytes are
-//! added. It may be delayed before. There is a bound on the number of failures, so that what repeats them ends.
+//! added. It may be delayed before. There is a bound on the number of failures, so that what repeats them ends. Where time is
+//! simulated, a folder may be slow ([`Faulty::slowed`]): a job goes on while a checkpoint is written.
 //!
-//! As in an object store, there is no lock: marks alone tell runs apart.
+//! As in an object store, there is no lock, unless it [is kept](Faulty::with_lock): marks alone tell runs apart.
 
 use super::{Folder, Found, Original, TEMPORARY};
 use crate::data::hash_u64;
@@ -31,6 +32,10 @@ pub(crate) struct Faulty {
     removals: bool,
     /// Called before each request, with a number of steps for which it is delayed.
     delay: Box<dyn Fn(u64) + Send + Sync>,
+    /// Lets so many steps pass, if the folder is slow.
+    slow: Option<Box<dyn Fn(u64) + Send + Sync>>,
+    /// Whether it is locked as the one within.
+    has_lock: bool,
 }
 
 /// What is drawn.
@@ -55,7 +60,18 @@ impl Faulty {
     /// Of 256 requests `rate` fail, until there were so many `failures`.
     pub(crate) fn around(inner: Arc<dyn Folder>, seed: u64, rate: u64, failures: u64) -> Self {
         let drawn = Mutex::new(Drawn { seed: hash_u64(seed), requests: 0, failures });
-        Self { inner, drawn, rate, removals: true, delay: Box::new(|_| ()) }
+        let (removals, slow, has_lock) = (true, None, false);
+        Self { inner, drawn, rate, removals, delay: Box::new(|_| ()), slow, has_lock }
+    }
+
+    /// With the lock of the folder within.
+    pub(crate) fn with_lock(self) -> Self {
+        Self { has_lock: true, ..self }
+    }
+
+    /// Calls `pass` with a number of steps in about half of the places in which time [may pass](Folder::pass_time).
+    pub(crate) fn slowed(self, pass: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self { slow: Some(Box::new(pass)), ..self }
     }
 
     /// How many failures there may still be.
@@ -155,7 +171,7 @@ impl Folder for Faulty {
     }
 
     fn lock(&self) -> Result<Option<File>> {
-        Ok(None)
+        if self.has_lock { self.inner.lock() } else { Ok(None) }
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -237,6 +253,18 @@ impl Folder for Faulty {
 
     fn sync(&self) {
         self.inner.sync();
+    }
+
+    fn pass_time(&self) {
+        let Some(pass) = &self.slow else { return };
+        let mut drawn = lock(&self.drawn);
+        drawn.requests += 1;
+        let [waits, steps, long, ..] =
+            hash_u64(drawn.seed ^ drawn.requests).to_le_bytes().map(u64::from);
+        drop(drawn);
+        if waits < 128 {
+            pass((1 + steps % LONGEST) * if long < 32 { 8 } else { 1 });
+        }
     }
 
     #[cfg(test)]

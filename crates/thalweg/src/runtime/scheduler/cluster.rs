@@ -52,6 +52,8 @@ struct Host {
     clock: Clock,
     ready: Mutex<Vec<Arc<Cell>>>,
     timers: Timers,
+    /// Until when its program lets time pass, if it does.
+    sleeps: Mutex<Option<Nanos>>,
     /// The tasks of its jobs, to fail them.
     started: Mutex<Vec<Weak<Cell>>>,
     /// Counts the frames that it has sent, until they are delivered.
@@ -120,7 +122,7 @@ const BEHIND: usize = 3;
 /// One look in so many finds that it is not: behind a source without end it would always be.
 const CAUGHT_UP: u64 = 4;
 /// How long a step takes. Without that, what is to be done after some time never would be beside a source without end.
-const STEP: Nanos = 2_000;
+pub(crate) const STEP: Nanos = 2_000;
 /// How a host is lost.
 const DROPPED: &str = "it was dropped";
 const ENDED: &str =
@@ -144,6 +146,7 @@ impl Cluster {
                 clock,
                 ready: Mutex::new(Vec::new()),
                 timers: Timers::new(),
+                sleeps: Mutex::new(None),
                 started: Mutex::new(Vec::new()),
                 memory: OnceLock::new(),
             }
@@ -262,9 +265,12 @@ impl Cluster {
         started.iter().filter_map(Weak::upgrade).for_each(|cell| cell.abandon());
     }
 
-    /// Advances all clocks to the next timer; returns whether there is one.
+    /// Advances all clocks to the next timer, or to when a program has let enough time pass; returns whether there is one.
     fn await_timer(&self) -> bool {
-        let waits = |host: &Host| Some(host.timers.first()?.saturating_sub(host.clock.now()));
+        let waits = |host: &Host| {
+            let next = host.timers.first().into_iter().chain(*lock(&host.sleeps)).min();
+            Some(next?.saturating_sub(host.clock.now()))
+        };
         let Some(span) = self.hosts.iter().filter_map(waits).min() else { return false };
         self.advance(span);
         true
@@ -347,6 +353,14 @@ impl Scheduler for SimulatedHost {
         started.extend(cells.iter().map(Arc::downgrade));
         lock(&self.host().ready).extend(cells.iter().cloned());
         Ok(())
+    }
+
+    fn pass_time(&self, span: Nanos) {
+        let host = self.host();
+        let until = host.clock.now().saturating_add(span);
+        *lock(&host.sleeps) = Some(until);
+        self.drive(&|| host.clock.now() >= until);
+        *lock(&host.sleeps) = None;
     }
 
     fn drive(&self, done: &dyn Fn() -> bool) {

@@ -9,12 +9,13 @@ mod stealing;
 mod threads;
 mod timers;
 
-pub(crate) use cluster::Cluster;
+pub(crate) use cluster::{Cluster, STEP};
 pub(crate) use deterministic::Deterministic;
 pub(crate) use stealing::WorkStealing;
 pub(crate) use threads::ThreadPerTask;
 
 use super::cell::{Cell, Next, Schedule};
+use crate::clock::Nanos;
 use crate::error::Result;
 use crate::net::Network;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub(crate) trait Scheduler: Schedule {
     /// Runs tasks on the calling thread until `done` returns `true`; returns at once if the scheduler has threads of
     /// its own.
     fn drive(&self, _done: &dyn Fn() -> bool) {}
+
+    /// Lets simulated time pass, on the thread of a simulated host's program; returns at once from other schedulers.
+    fn pass_time(&self, _span: Nanos) {}
 
     /// Whether blocking one of its threads may prevent other tasks from running at all.
     fn needs_its_threads(&self) -> bool {

@@ -185,6 +185,7 @@ impl Storage for Writer {
     }
 
     fn restore(&self, point: &RestorePoint) -> Result<Option<Snapshot>> {
+        self.store.folder().pass_time();
         self.store.restore(point)
     }
 }
