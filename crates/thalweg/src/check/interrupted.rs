@@ -6,7 +6,7 @@ use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::hash_u64;
 use crate::net::HostId;
 use crate::plan::CANNOT_HAVE;
-use crate::runtime::{Cluster, STEP};
+use crate::runtime::{Cluster, LOST_AFTER, Outage, STEP};
 use crate::stream::{Checkpointing, Environment, JobControl, JobHandle};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Error, ErrorKind, Result};
@@ -19,8 +19,9 @@ use std::sync::{Arc, OnceLock};
 const INTERRUPTED: u64 = 1 << 33;
 /// Draws others for runs on several hosts.
 const RESTARTED: u64 = 1 << 34;
-/// Draws others for what storages do.
+/// Draws others for what storages do, and for outages.
 const STORAGE: u64 = 1 << 35;
+const OUTAGES: u64 = 1 << 36;
 /// Of how many runs one has a storage of checkpoints that fails, and one a storage that is slow.
 const FAULTY: usize = 4;
 const SLOW: usize = 2;
@@ -176,14 +177,13 @@ struct Storage {
 }
 
 /// How a run is ended.
-#[derive(Clone, Copy)]
 struct End {
     /// How many checkpoints are taken.
     checkpoints: usize,
     /// How often the programs look at the job before each.
     looks: usize,
-    /// A host that is lost after so many steps, which may be before these checkpoints or later.
-    lost: Option<(u64, HostId)>,
+    /// What happens to hosts after so many steps, which may be before these checkpoints or later.
+    outage: Option<(u64, Outage)>,
     /// Whether the job is cancelled after these checkpoints.
     is_cancelled: bool,
     /// Whether the job has to end well.
@@ -233,7 +233,7 @@ impl Restarted {
                     Ok(Ended::Refused) => return Ok(()),
                     Ok(Ended::Interrupted) => Ok(()),
                     Ok(Ended::Well(records)) => {
-                        // Others may have ended well when it was lost, and the job begins again.
+                        // Others may have ended well when it was lost or cut off, and the job begins again.
                         is_over |= HostId(host) == HostId::FIRST;
                         judge(records)
                     }
@@ -262,14 +262,15 @@ impl Run {
         let turn = NonZeroUsize::MIN.saturating_add(drawn[1] % 4);
         let cores = (0..hosts).map(|host| 1 + drawn[2 + host] % 3).collect();
         let steps = [8, 32, 64][drawn[5] % 3];
-        let lost = !is_last && hosts > 1 && drawn[6] % 2 == 0;
         let after = [50, 200, 800, 3200][more[2] % 4] * (1 + more[3] as u64 % 4);
+        let outage = draw_outage(seed, hosts, is_last).map(|outage| (after, outage));
+        let ends_itself = matches!(outage, Some((_, Outage::Lost(_))));
         let checkpoints = if is_last { [0, 0, 1, 2][drawn[7] % 4] } else { 1 + drawn[7] % 3 };
         let end = End {
             checkpoints,
             looks: [1, 4, 16, 64][more[0] % 4] * (1 + more[1] % 3),
-            lost: lost.then_some((after, HostId(more[4] % hosts))),
-            is_cancelled: !is_last && !lost,
+            outage,
+            is_cancelled: !is_last && !ends_itself,
             is_last,
         };
         let config = Config { batch, turn, ..usual };
@@ -281,8 +282,8 @@ impl Run {
         let Self { config, cores, seed, steps, storage, end } = self;
         storage.attempts.fetch_add(1, Ordering::Relaxed);
         let cluster = Cluster::looking_after(*steps, *seed, config.turn.get(), cores.len());
-        if let Some((after, host)) = end.lost {
-            cluster.drop_after(after, host);
+        if let Some((after, outage)) = &end.outage {
+            cluster.begin_after(*after, outage.clone());
         }
         on_cluster(&cluster, config, cores, &|env| self.run_on_host(job, env, dir))
     }
@@ -371,20 +372,44 @@ impl Run {
             }
             false => String::new(),
         };
-        let End { checkpoints, .. } = end;
-        let lost = end
-            .lost
-            .map(|(after, host)| format!(", until host {} is lost after {after} steps", host.0));
-        let lost = lost.unwrap_or_default();
+        let End { checkpoints, outage, .. } = end;
+        let outage =
+            outage.as_ref().map(|(after, what)| format!(", and after {after} steps, {what}"));
+        let outage = outage.unwrap_or_default();
         let taken = match end.is_cancelled {
             true => format!(", cancelled after {checkpoints} checkpoints"),
             false => format!(", with {checkpoints} checkpoints"),
         };
         format!(
-            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{slow}{faulty}{taken}{lost}",
+            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{slow}{faulty}{taken}{outage}",
             show(config)
         )
     }
+}
+
+/// What happens in a run on so many hosts, if there are several. In the last run, no host is given up.
+fn draw_outage(seed: u64, hosts: usize, is_last: bool) -> Option<Outage> {
+    let drawn = hash_u64(seed + OUTAGES).to_le_bytes().map(usize::from);
+    if hosts == 1 || drawn[0] % 4 == 0 {
+        return None;
+    }
+    let one = drawn[1] % hosts;
+    let other = (one + 1 + drawn[2] % (hosts - 1)) % hosts;
+    let (one, other) = (HostId(one), HostId(other));
+    let long = [2 * LOST_AFTER, 8 * LOST_AFTER][drawn[3] % 2];
+    let steps = if is_last || drawn[4] % 3 == 0 { LOST_AFTER / 2 } else { long };
+    let kinds = if is_last { 2 } else { 4 };
+    Some(match drawn[5] % kinds {
+        0 => Outage::Stopped(one, steps),
+        1 => {
+            let back = (drawn[6] % 2 == 0).then_some((other, one));
+            let steps = if steps > LOST_AFTER { u64::MAX } else { steps };
+            Outage::Cut([(one, other)].into_iter().chain(back).collect(), steps)
+        }
+        2 => Outage::Lost(vec![one]),
+        _ if hosts > 2 && drawn[6] % 2 == 0 => Outage::Lost(vec![one, other]),
+        _ => Outage::Lost((0..hosts).map(HostId).collect()),
+    })
 }
 
 impl Storage {
@@ -422,7 +447,7 @@ impl End {
     /// On the first host, takes checkpoints, and cancels the job; on others, saves their parts. A checkpoint that fails because
     /// that `has_drawn` is left out.
     fn take(
-        self,
+        &self,
         job: &JobHandle,
         env: &Environment,
         checkpoints: &Checkpointing,
@@ -489,6 +514,25 @@ mod tests {
         let drawn: Vec<_> = drawn.collect();
         let often = drawn.iter().filter(|failures| **failures > 0).count();
         assert!(often > drawn.len() / 2, "{drawn:?}");
+    }
+
+    #[test]
+    fn hosts_are_lost_stopped_and_cut_off_in_series_of_runs() {
+        let all: Vec<_> =
+            (0..RESTARTS).map(|seed| Restarted::drawn_from(seed, |_| Config::default())).collect();
+        let runs = all.iter().flat_map(|series| &series.runs);
+        let outages: Vec<_> = runs.filter_map(|run| Some(&run.end.outage.as_ref()?.1)).collect();
+        let count = |is: &dyn Fn(&Outage) -> bool| outages.iter().filter(|it| is(it)).count();
+        assert!(count(&|it| matches!(it, Outage::Lost(hosts) if hosts.len() == 1)) > 4);
+        assert!(count(&|it| matches!(it, Outage::Lost(hosts) if hosts.len() > 1)) > 4);
+        for is_long in [false, true] {
+            let is = |steps: u64| (steps > LOST_AFTER) == is_long;
+            assert!(count(&|it| matches!(it, Outage::Stopped(_, steps) if is(*steps))) > 4);
+            for ways in [1, 2] {
+                let is_cut = |it: &Outage| matches!(it, Outage::Cut(all, steps) if all.len() == ways && is(*steps));
+                assert!(count(&is_cut) > 2, "{ways} ways, {is_long}");
+            }
+        }
     }
 
     #[test]

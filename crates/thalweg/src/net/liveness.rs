@@ -10,25 +10,25 @@ use crate::clock::{Nanos, nanos};
 use std::time::Duration;
 
 /// What is due again and again.
-pub(super) struct Periodic {
+pub(crate) struct Periodic {
     every: Nanos,
     next: Nanos,
 }
 
 impl Periodic {
     /// Due for the first time after `every` from now.
-    pub(super) fn new(every: Duration, now: Nanos) -> Self {
+    pub(crate) fn new(every: Duration, now: Nanos) -> Self {
         let every = nanos(every);
         Self { every, next: now.saturating_add(every) }
     }
 
     /// When it is due next.
-    pub(super) fn next(&self) -> Nanos {
+    pub(crate) fn next(&self) -> Nanos {
         self.next
     }
 
     /// If it is due, by how much it is late; it is due again after its period from now.
-    pub(super) fn take(&mut self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn take(&mut self, now: Nanos) -> Option<Nanos> {
         let late = now.checked_sub(self.next)?;
         self.next = now.saturating_add(self.every);
         Some(late)
@@ -37,7 +37,7 @@ impl Periodic {
 
 /// For how long a host has been silent from which something has `arrived` last at this time, as seen by a look that is late by so
 /// much. That is not counted, in this look and in later ones.
-pub(super) fn silence(arrived: &mut Nanos, late: Nanos, now: Nanos) -> Nanos {
+pub(crate) fn silence(arrived: &mut Nanos, late: Nanos, now: Nanos) -> Nanos {
     *arrived = arrived.saturating_add(late).min(now);
     now.saturating_sub(*arrived)
 }

@@ -23,6 +23,7 @@ mod test_network;
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use clocks::Offset;
 pub(crate) use hosts::{HostId, Hosts};
+pub(crate) use liveness::{Periodic, silence};
 pub(crate) use tcp::{free_port, read_from_host};
 #[cfg(test)]
 pub(crate) use test_network::TestNetwork;

@@ -20,7 +20,7 @@ pub(crate) use description::{DescribedPart, Description};
 pub(crate) use hosts::{Answer, Failed, SaveOrder, ToSave};
 pub(crate) use job::Job;
 pub(crate) use running::Running;
-pub(crate) use scheduler::{Cluster, STEP};
+pub(crate) use scheduler::{Cluster, LOST_AFTER, Outage, STEP};
 
 use crate::checkpoint::RestorePoint;
 use crate::clock::{Clock, Nanos};

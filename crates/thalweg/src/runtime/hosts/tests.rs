@@ -6,15 +6,23 @@ use crate::config::{BatchMode, Config};
 use crate::flow::{AtEnd, Publish};
 use crate::memory::MemoryPool;
 use crate::net::{Channel, Hosts, Network, Receiver};
-use crate::runtime::Cluster;
+use crate::runtime::{Cluster, LOST_AFTER, Outage};
 use crate::sync::{AtomicBool, Ordering};
 use std::collections::BTreeSet;
 
-/// Runs two jobs on three hosts, one of which is dropped after so many steps; returns what each host saw.
-fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)>, String>> {
+/// What a host sees of its jobs: the counts of the last one, or the error of one that lost a host.
+type Seen = Result<Vec<(u64, u64)>, String>;
+
+/// Runs two jobs on three hosts, of which one is dropped after so many steps; returns what each host saw.
+fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Seen> {
+    with_an_outage(seed, after, Outage::Lost(vec![lost]))
+}
+
+/// Runs two jobs on three hosts, with an outage after so many steps; returns what each host saw.
+fn with_an_outage(seed: u64, after: u64, outage: Outage) -> Vec<Seen> {
     let config = Config { batch: BatchMode::Fixed { size: 5 }, credit: 100, ..Config::default() };
     let cluster = Cluster::new(seed, 8, 3);
-    cluster.drop_after(after, lost);
+    cluster.begin_after(after, outage);
     on_cluster(&cluster, &config, &[1, 2, 1], &|env| {
         let once = |seed: u64| {
             let counts = env.iter(0..200).random(seed).group_by(|n| n % 7).count();
@@ -27,6 +35,23 @@ fn with_a_loss(seed: u64, lost: HostId, after: u64) -> Vec<Result<Vec<(u64, u64)
             error.to_string()
         })
     })
+}
+
+/// Whether both jobs have ended well. If not, one of these hosts must be named.
+fn has_ended_well(seen: Seen, may_be_lost: &[usize]) -> bool {
+    match seen {
+        Ok(mut counts) => {
+            counts.sort_unstable();
+            let expected = (0..7).map(|key| (key, 28 + u64::from(key < 4)));
+            assert_eq!(counts, expected.collect::<Vec<_>>());
+            true
+        }
+        Err(error) => {
+            let is_named = |host: &usize| error.contains(&format!("host {host} is lost"));
+            assert!(may_be_lost.iter().any(is_named), "{error}, and not of {may_be_lost:?}");
+            false
+        }
+    }
 }
 
 #[test]
@@ -79,23 +104,71 @@ fn a_host_that_is_lost_ends_the_job_on_all_hosts_by_its_name() {
     let (mut well, mut ill) = (0, 0);
     for lost in [0, 1, 2] {
         for step in (0..60).step_by(3) {
-            for result in with_a_loss(step, HostId(lost), 40 * step) {
-                match result {
-                    Ok(mut counts) => {
-                        counts.sort_unstable();
-                        let expected = (0..7).map(|key| (key, 28 + u64::from(key < 4)));
-                        assert_eq!(counts, expected.collect::<Vec<_>>());
-                        well += 1;
-                    }
-                    Err(error) => {
-                        assert!(error.contains(&format!("host {lost} is lost")), "{error}");
-                        ill += 1;
-                    }
+            for seen in with_a_loss(step, HostId(lost), 40 * step) {
+                match has_ended_well(seen, &[lost]) {
+                    true => well += 1,
+                    false => ill += 1,
                 }
             }
         }
     }
     assert!(well > 6 && ill > 33, "{well} ended well, {ill} ill");
+}
+
+#[test]
+fn hosts_that_are_lost_at_once_end_the_job_by_the_name_of_one_of_them() {
+    let mut ill = 0;
+    for lost in [&[0, 1][..], &[0, 2], &[1, 2], &[0, 1, 2]] {
+        for step in 0..6 {
+            let hosts = lost.iter().map(|host| HostId(*host)).collect();
+            for seen in with_an_outage(step, 150 * step, Outage::Lost(hosts)) {
+                ill += usize::from(!has_ended_well(seen, lost));
+            }
+        }
+    }
+    assert!(ill > 30, "{ill} ended ill");
+}
+
+#[test]
+fn a_connection_that_is_cut_ends_the_job_on_all_hosts_by_the_name_of_one_of_its_ends() {
+    let mut ill = 0;
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+        let ways = [(HostId(one), HostId(other)), (HostId(other), HostId(one))];
+        for cut in [&ways[..1], &ways[1..], &ways] {
+            for step in 0..6 {
+                let short = Outage::Cut(cut.to_vec(), LOST_AFTER / 2);
+                for seen in with_an_outage(step, 150 * step, short) {
+                    assert!(has_ended_well(seen, &[]));
+                }
+                let long = Outage::Cut(cut.to_vec(), u64::MAX);
+                for seen in with_an_outage(step, 150 * step, long) {
+                    ill += usize::from(!has_ended_well(seen, &[one, other]));
+                }
+            }
+        }
+    }
+    assert!(ill > 60, "{ill} ended ill");
+}
+
+#[test]
+fn a_host_that_is_stopped_goes_on_unless_the_others_have_given_it_up() {
+    let mut ill = 0;
+    for stopped in 0..3 {
+        for step in 0..6 {
+            let short = Outage::Stopped(HostId(stopped), LOST_AFTER / 2);
+            for seen in with_an_outage(step, 150 * step, short) {
+                assert!(has_ended_well(seen, &[]));
+            }
+            let long = Outage::Stopped(HostId(stopped), 5 * LOST_AFTER);
+            for (host, seen) in with_an_outage(step, 150 * step, long).into_iter().enumerate() {
+                // It finds that others have closed their connections.
+                let (all, own) = ([0, 1, 2], [stopped]);
+                let may_be_lost = if host == stopped { &all[..] } else { &own };
+                ill += usize::from(!has_ended_well(seen, may_be_lost));
+            }
+        }
+    }
+    assert!(ill > 20, "{ill} ended ill");
 }
 
 #[test]

@@ -5,10 +5,14 @@
 //! frame. Frames of one channel between two hosts arrive in order, and nothing else is ordered, so a frame may be
 //! under way for any number of steps.
 //!
+//! Hosts may be dropped or stopped, and ways between them cut ([`Outage`]): what they find out about each other then is in
+//! [`Outages`].
+//!
 //! Each host's program runs on a thread of its own, and describes and waits for its jobs there. Steps are made only
 //! while all of these threads wait, by one of them, so that threads change no order: after some steps, each thread
 //! looks whether what it waits for has happened.
 
+use super::outages::{Outage, Outages};
 use super::timers::Timers;
 use super::{Cell, Next, Schedule, Scheduler};
 use crate::clock::{Clock, Nanos};
@@ -44,8 +48,8 @@ struct Order {
     /// The state of the random generator.
     random: u64,
     steps: u64,
-    /// A host that is dropped after this many steps.
-    drop: Option<(u64, HostId)>,
+    /// What happens after so many steps.
+    outages: Vec<(u64, Outage)>,
 }
 
 struct Host {
@@ -74,7 +78,7 @@ struct Frames {
     receivers: BTreeMap<(HostId, Channel), Receiver>,
     /// The jobs that have ended on a host.
     closed: BTreeSet<(HostId, u64)>,
-    dropped: BTreeSet<HostId>,
+    outages: Outages,
     /// Frames that wait for more, by sender and receiver.
     held: BTreeMap<(HostId, HostId), Vec<(Channel, Frame)>>,
     /// How often it was asked whether a connection is behind.
@@ -83,8 +87,8 @@ struct Frames {
 
 impl Frames {
     fn send(&mut self, from: HostId, to: HostId, channel: Channel, frame: Frame) {
-        let is_dropped = [from, to].iter().any(|host| self.dropped.contains(host));
-        if !is_dropped && !self.closed.contains(&(to, channel.job)) {
+        let is_connected = self.outages.are_connected(from, to);
+        if is_connected && !self.closed.contains(&(to, channel.job)) {
             self.under_way.entry((from, to, channel)).or_default().push_back(frame);
         }
     }
@@ -123,8 +127,7 @@ const BEHIND: usize = 3;
 const CAUGHT_UP: u64 = 4;
 /// How long a step takes. Without that, what is to be done after some time never would be beside a source without end.
 pub(crate) const STEP: Nanos = 2_000;
-/// How a host is lost.
-const DROPPED: &str = "it was dropped";
+/// How a host is lost whose program has ended.
 const ENDED: &str =
     "its program has ended, and did not run this job to its end as the other hosts do";
 /// By how much the clocks of two hosts differ.
@@ -162,7 +165,7 @@ impl Cluster {
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),
             changed: Condvar::new(),
-            order: Mutex::new(Order { random: seed, steps: 0, drop: None }),
+            order: Mutex::new(Order { random: seed, steps: 0, outages: Vec::new() }),
         })
     }
 
@@ -172,8 +175,14 @@ impl Cluster {
     }
 
     /// Drops a host with all of its tasks after this many steps, as if its machine had died.
+    #[cfg(test)]
     pub(crate) fn drop_after(&self, steps: u64, host: HostId) {
-        lock(&self.order).drop = Some((steps, host));
+        self.begin_after(steps, Outage::Lost(vec![host]));
+    }
+
+    /// Begins an outage after this many steps.
+    pub(crate) fn begin_after(&self, steps: u64, outage: Outage) {
+        lock(&self.order).outages.push((steps, outage));
     }
 
     /// The program of a host has ended.
@@ -189,18 +198,21 @@ impl Cluster {
     fn step(&self) -> Option<bool> {
         let mut order = lock(&self.order);
         order.steps += 1;
-        if let Some((after, host)) = order.drop
-            && after < order.steps
-        {
-            order.drop = None;
-            self.drop_host(host);
+        let steps = order.steps;
+        if let Some(due) = order.outages.iter().position(|(after, _)| *after < steps) {
+            let (_, outage) = order.outages.swap_remove(due);
+            self.begin(&outage);
             return Some(true);
         }
         self.advance(STEP);
         let frames = lock(&self.frames);
-        let ready = self.hosts.iter().map(|host| lock(&host.ready).len()).sum::<usize>();
-        let is_open =
-            |key: &&(HostId, HostId, Channel)| frames.receivers.contains_key(&(key.1, key.2));
+        let stopped = frames.outages.stopped();
+        let is_running = |number: usize| !stopped.contains(&HostId(number));
+        let running = (0..self.hosts.len()).filter(|number| is_running(*number));
+        let ready = running.map(|number| lock(&self.hosts[number].ready).len()).sum::<usize>();
+        let is_open = |key: &&(HostId, HostId, Channel)| {
+            frames.receivers.contains_key(&(key.1, key.2)) && frames.outages.is_open(key.0, key.1)
+        };
         let deliverable: Vec<_> = frames.under_way.keys().filter(is_open).copied().collect();
         if ready + deliverable.len() == 0 {
             drop(frames);
@@ -213,7 +225,10 @@ impl Cluster {
             return Some(key.2.part == Part::Job);
         }
         drop(frames);
-        for host in &self.hosts {
+        for (number, host) in self.hosts.iter().enumerate() {
+            if !is_running(number) {
+                continue;
+            }
             let mut queue = lock(&host.ready);
             if at >= queue.len() {
                 at -= queue.len();
@@ -248,21 +263,39 @@ impl Cluster {
         }
     }
 
-    /// Ends the tasks of a host, drops all frames from and to it, and lets the others know.
-    fn drop_host(&self, lost: HostId) {
+    /// Begins an outage. Of hosts that are lost, the tasks end.
+    fn begin(&self, outage: &Outage) {
+        let lost = if let Outage::Lost(hosts) = outage { hosts.as_slice() } else { &[] };
         let mut frames = lock(&self.frames);
-        frames.dropped.insert(lost);
-        frames.under_way.retain(|(from, to, _), _| *from != lost && *to != lost);
-        let all = std::mem::take(&mut frames.receivers);
-        let (own, others) = all.into_iter().partition(|((host, _), _)| *host == lost);
-        frames.receivers = others;
-        let heard = frames.receivers.values().cloned().collect::<Vec<_>>();
+        let count = self.hosts.len();
+        frames.outages.begin(outage, count);
         drop(frames);
-        let own: BTreeMap<_, Receiver> = own;
-        own.into_values().chain(heard).for_each(|receiver| receiver.lost(lost, DROPPED));
-        lock(&self.hosts[lost.0].ready).clear();
-        let started = std::mem::take(&mut *lock(&self.hosts[lost.0].started));
-        started.iter().filter_map(Weak::upgrade).for_each(|cell| cell.abandon());
+        for host in lost {
+            (0..count).for_each(|other| self.lose(HostId(other), *host));
+            lock(&self.hosts[host.0].ready).clear();
+            let started = std::mem::take(&mut *lock(&self.hosts[host.0].started));
+            started.iter().filter_map(Weak::upgrade).for_each(|cell| cell.abandon());
+        }
+    }
+
+    /// A host has given up another one, or is lost itself: drops all frames between the two, and lets its jobs know.
+    fn lose(&self, host: HostId, lost: HostId) {
+        let mut frames = lock(&self.frames);
+        let is_between =
+            |from: HostId, to: HostId| [(host, lost), (lost, host)].contains(&(from, to));
+        frames.under_way.retain(|(from, to, _), _| !is_between(*from, *to));
+        frames.held.retain(|(from, to), _| !is_between(*from, *to));
+        let own = frames.receivers.iter().filter(|((of, _), _)| *of == host);
+        let own: Vec<_> = own.map(|(_, receiver)| receiver.clone()).collect();
+        if host == lost {
+            frames.receivers.retain(|(of, _), _| *of != host);
+        }
+        let all = frames.outages.lost_to(host);
+        drop(frames);
+        if let Some((_, how)) = all.into_iter().find(|(other, _)| *other == lost) {
+            own.iter().for_each(|receiver| receiver.lost(lost, how));
+        }
+        discard(own);
     }
 
     /// Advances all clocks to the next timer, or to when a program has let enough time pass; returns whether there is one.
@@ -271,16 +304,33 @@ impl Cluster {
             let next = host.timers.first().into_iter().chain(*lock(&host.sleeps)).min();
             Some(next?.saturating_sub(host.clock.now()))
         };
-        let Some(span) = self.hosts.iter().filter_map(waits).min() else { return false };
+        let frames = lock(&self.frames);
+        let (stopped, next) = (frames.outages.stopped(), frames.outages.next());
+        drop(frames);
+        let all = self.hosts.iter().enumerate();
+        let running = all.filter(|(number, _)| !stopped.contains(&HostId(*number)));
+        let next = running.filter_map(|(_, host)| waits(host)).chain(next).min();
+        let Some(span) = next else { return false };
         self.advance(span);
         true
     }
 
+    /// Time passes. Hosts find out that others are gone.
     fn advance(&self, span: Nanos) {
-        for host in &self.hosts {
+        let mut frames = lock(&self.frames);
+        let found = frames.outages.pass(span);
+        for (host, lost, how) in &found {
+            frames.outages.lose(*host, *lost, *how);
+        }
+        let stopped = frames.outages.stopped();
+        drop(frames);
+        found.into_iter().for_each(|(host, lost, _)| self.lose(host, lost));
+        for (number, host) in self.hosts.iter().enumerate() {
             let now = host.clock.now().saturating_add(span);
             host.clock.advance_to(now);
-            host.timers.fire(now);
+            if !stopped.contains(&HostId(number)) {
+                host.timers.fire(now);
+            }
         }
     }
 
@@ -340,6 +390,10 @@ impl SimulatedHost {
         self.cluster.bundle
     }
 
+    fn is_stopped(&self) -> bool {
+        lock(&self.cluster.frames).outages.is_stopped(self.me)
+    }
+
     fn frame(&self, content: Vec<u8>) -> Frame {
         let _held = self.host().memory.get().map(|memory| memory.carry(content.len()));
         Frame { content, _held }
@@ -369,7 +423,7 @@ impl Scheduler for SimulatedHost {
         programs.waiting += 1;
         let mut in_vain = 0;
         loop {
-            if done() {
+            if !self.is_stopped() && done() {
                 programs.waiting -= 1;
                 cluster.changed.notify_all();
                 return;
@@ -449,10 +503,10 @@ impl Network for SimulatedHost {
 
     fn open(&self, channel: Channel, receiver: Receiver) {
         let mut frames = lock(&self.cluster.frames);
-        let dropped = frames.dropped.clone();
+        let lost = frames.outages.lost_to(self.me);
         frames.receivers.insert((self.me, channel), receiver.clone());
         drop(frames);
-        dropped.into_iter().for_each(|lost| receiver.lost(lost, DROPPED));
+        lost.into_iter().for_each(|(lost, how)| receiver.lost(lost, how));
     }
 
     fn count_in(&self, memory: &MemoryPool) {

@@ -3,6 +3,7 @@
 mod affinity;
 mod cluster;
 mod deterministic;
+mod outages;
 pub(crate) mod parking;
 mod patience;
 mod stealing;
@@ -11,6 +12,7 @@ mod timers;
 
 pub(crate) use cluster::{Cluster, STEP};
 pub(crate) use deterministic::Deterministic;
+pub(crate) use outages::{LOST_AFTER, Outage};
 pub(crate) use stealing::WorkStealing;
 pub(crate) use threads::ThreadPerTask;
 
