@@ -77,8 +77,12 @@ pub(crate) enum Part {
 
 /// Carries frames between hosts, as one of them sees it.
 pub(crate) trait Network: Send + Sync {
-    /// Sends a frame; never waits. The frames of a channel between the same two hosts arrive in order, each once;
-    /// between channels, and between pairs of hosts, there is no order.
+    /// Sends a frame; never waits. The frames of a channel from one host to another arrive in order, each once. If one of the two
+    /// hosts is [lost](Receive::lost) to the other, those that have arrived are the first ones, without a gap, and no further one
+    /// arrives. Between channels, and between pairs of hosts, there is no order.
+    ///
+    /// Frames have no numbers: receivers cannot tell one that is repeated from the next one, and rely on this. So a network whose
+    /// connection breaks makes no other one in its place, unless it knows what the other host has taken.
     fn send(&self, to: HostId, channel: Channel, frame: Vec<u8>);
 
     /// Sends a frame that may wait for more frames to the same host, until one is [sent](Self::send), the host's frames are

@@ -7,7 +7,9 @@
 //! a host on which receivers take long is not lost to the others; with them, hosts compare their clocks ([`clocks`](super::clocks)). The network does not look into frames: batches are
 //! decoded by the tasks that receive them.
 //!
-//! A connection is a socket, or TLS on one ([`stream`]).
+//! A connection is a socket, or TLS on one ([`stream`]). Two hosts have one, from before the first frame to the last: hosts connect
+//! again only before all are connected, and a connection that breaks later is not made again. What it had not taken is dropped,
+//! so no frame arrives twice.
 //!
 //! A host that has no more jobs says goodbye, and the other side closes the connection: so nothing that was sent is lost.
 

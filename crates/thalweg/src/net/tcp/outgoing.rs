@@ -349,6 +349,42 @@ mod tests {
         assert_eq!((outgoing.is_idle(), to.bytes.len()), (true, 10));
     }
 
+    /// A connection that breaks once, when it has taken so many bytes.
+    struct Breaking {
+        bytes: Vec<u8>,
+        breaks_at: usize,
+    }
+
+    impl Write for Breaking {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.bytes.len() == self.breaks_at {
+                self.breaks_at = usize::MAX;
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            let taken = bytes.len().min(self.breaks_at - self.bytes.len());
+            self.bytes.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_broken_connection_has_taken_is_not_sent_again() {
+        for breaks_at in 0..60 {
+            let mut to = Breaking { bytes: Vec::new(), breaks_at };
+            let outgoing = Outgoing::default();
+            for job in 0..5 {
+                assert_eq!(outgoing.send(frame(job, 10), &mut to), Rest::None);
+                assert_eq!(outgoing.go_on(&mut to), Rest::None);
+            }
+            // The rest, as if the connection took it after all, would be frames that have arrived, or a frame torn in two.
+            assert_eq!(to.bytes.len(), breaks_at, "{:?}", jobs(&to.bytes));
+        }
+    }
+
     /// A connection that several threads write to.
     struct Shared(Arc<Mutex<Narrow>>);
 

@@ -546,6 +546,28 @@ fn a_host_is_lost_when_it_is_silent_gone_or_sends_nonsense() {
 }
 
 #[test]
+fn a_connection_that_breaks_is_not_made_again_and_its_frames_arrive_once() {
+    let (host, met) = with_puppet(Duration::from_secs(600));
+    let keep = open(&host, edge(0, 0));
+    let frame = |number: u32| {
+        let frame = Frame::new(edge(0, 0), number.to_le_bytes().to_vec());
+        [&frame.header[..], &frame.content].concat()
+    };
+    let mut sent: Vec<_> = (0..10).flat_map(frame).collect();
+    sent.extend_from_slice(&frame(10)[..18]);
+    (&met.streams[&0]).write_all(&sent).unwrap();
+    let address = met.hosts[0].address.clone();
+    drop(met);
+    let (lost, how) = loss(&keep);
+    assert!(lost == 1 && how.starts_with("its connection "), "{how}");
+    // Of the last one, a part has arrived.
+    assert_eq!(numbers(&keep), (0..10).collect::<Vec<_>>());
+    // It cannot be sent again.
+    let again = StdStream::connect(&address);
+    assert_eq!(again.unwrap_err().kind(), io::ErrorKind::ConnectionRefused, "{address}");
+}
+
+#[test]
 fn a_frame_that_is_too_long_fails_its_job() {
     let hosts = networks(2);
     let signals = Arc::new(Signals::default());
