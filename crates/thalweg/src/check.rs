@@ -42,6 +42,8 @@
 
 #[cfg(test)]
 mod amounts;
+#[cfg(all(test, not(miri)))]
+mod committed;
 mod compare;
 mod doors;
 mod interrupted;
