@@ -28,27 +28,35 @@ fn what_is_saved_is_restored_in_every_operator_that_saves() {
     }
     let files = || Text::new(folder.path()).split_bytes(5000).block_bytes(100);
     let parsed = |line: &str| line.split_once(' ').unwrap().1.parse::<u64>().unwrap();
-    check(|env| env.lines(files()).map(parsed)).any_tasks().equals(0..6000u64);
-    check(|env| env.lines(files()).map(parsed).sum(|n| *n)).equals([5999u64 * 3000]);
+    check(|env| env.lines(files()).map(parsed)).any_tasks().must_restore().equals(0..6000u64);
+    check(|env| env.lines(files()).map(parsed).sum(|n| *n)).must_restore().equals([5999u64 * 3000]);
     let shares = |task: usize, tasks: usize| (task as u64..3000).step_by(tasks);
-    check(|env| env.parallel_iter(shares).shuffle()).any_tasks().equals(0..3000u64);
+    check(|env| env.parallel_iter(shares).shuffle()).any_tasks().must_restore().equals(0..3000u64);
     let endless = |task: usize, _: usize| std::iter::repeat(task as u64);
     check(|env| env.parallel_iter(endless).limit(2000).count()).equals([2000u64]);
     check(|env| env.range(0..300_000).filter(|n| n % 1000 == 7))
+        .must_restore()
         .equals((0..300u64).map(|n| n * 1000 + 7));
-    check(|env| env.range(0..3000).shuffle().fold(0, |sum, n| *sum += n)).equals([2999u64 * 1500]);
-    check(|env| env.range(0..3000).fold_assoc(0, |sum, n| *sum += n, |sum, n| *sum += n))
+    check(|env| env.range(0..3000).shuffle().fold(0, |sum, n| *sum += n))
+        .must_restore()
         .equals([2999u64 * 1500]);
-    check(|env| env.range(0..3000).reduce(|a, b| a.max(b))).equals([2999u64]);
-    check(|env| env.range(0..3000).top(7)).equals(2993..3000u64);
+    check(|env| env.range(0..30_000).fold_assoc(0, |sum, n| *sum += n, |sum, n| *sum += n))
+        .must_restore()
+        .equals([29_999u64 * 15_000]);
+    check(|env| env.range(0..30_000).reduce(|a, b| a.max(b))).must_restore().equals([29_999u64]);
+    check(|env| env.range(0..30_000).top(7)).must_restore().equals(29_993..30_000u64);
     check(|env| env.range(0..0).fold(7u64, |sum, n| *sum += n).merge(env.iter(0..500u64))).agrees();
-    check(|env| env.iter(0..3000u64).map(|n| n % 300).unique()).any_tasks().equals(0..300u64);
+    check(|env| env.iter(0..3000u64).map(|n| n % 300).unique())
+        .any_tasks()
+        .must_restore()
+        .equals(0..300u64);
     check(|env| env.iter(0..3000u64).shuffle().limit(700).count()).equals([700u64]);
     // Several tasks combine the records of the same keys.
     let dealt = |task: usize, tasks: usize| (task as u64..3000).step_by(tasks);
     check(|env| env.parallel_iter(dealt).group_by(|n| n % 100).count())
         .any_tasks()
         .seeds(24)
+        .must_restore()
         .equals((0..100u64).map(|key| (key, 30u64)));
     check(|env| env.iter(0..3000u64).group_by(|n| n % 9).max(|n| *n).unkey().map(|(_, n)| n))
         .any_tasks()

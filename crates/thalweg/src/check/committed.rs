@@ -130,7 +130,8 @@ fn run(seed: u64, job: &Job<'_>) -> String {
     let series = Restarted::drawn_from(seed, usual);
     let ended = series.run(job, &mut |_| Ok(()));
     let shown = series.show();
-    ended.unwrap_or_else(|what| panic!("{shown}\n  {what}"));
+    let refused = ended.unwrap_or_else(|what| panic!("{shown}\n  {what}"));
+    assert_eq!(refused, None, "{shown}");
     shown
 }
 

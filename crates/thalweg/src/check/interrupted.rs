@@ -1,6 +1,6 @@
 //! Runs of a job that are ended after a checkpoint, and others that begin with it.
 
-use super::{Answer, Job, Records, on_cluster, show};
+use super::{Answer, ENDED, Job, Records, on_cluster, show};
 use crate::checkpoint::{Checkpoints, Faulty, Folder, INJECTED, OTHER_TASKS, Snapshot, Taken};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::hash_u64;
@@ -10,6 +10,7 @@ use crate::runtime::{Cluster, LOST_AFTER, Outage, STEP};
 use crate::stream::{Checkpointing, Environment, JobControl, JobHandle};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
 use std::iter::repeat_n;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -71,10 +72,43 @@ fn needs_as_many_tasks(error: &Error) -> bool {
 }
 
 /// A run that has begun with a checkpoint, and ended well.
-pub(super) struct Resumed {
-    pub(super) records: Answer,
-    /// Whether the one before it was interrupted before its end.
-    pub(super) is_interrupted: bool,
+pub(super) enum Second {
+    Run(Answer),
+    /// The one before it had ended when it was interrupted.
+    AfterItsEnd(Answer),
+    /// There is none, and why.
+    None(String),
+}
+
+/// How often runs have gone on from a checkpoint, and why they have not.
+#[derive(Default)]
+pub(super) struct Restored {
+    runs: usize,
+    reasons: BTreeMap<String, usize>,
+}
+
+impl Restored {
+    /// A run has gone on, unless there is a reason why not.
+    pub(super) fn add(&mut self, why_not: Option<String>) {
+        self.runs += 1;
+        if let Some(why) = why_not {
+            *self.reasons.entry(why).or_default() += 1;
+        }
+    }
+
+    /// What to say if none has gone on.
+    pub(super) fn missing(&self) -> Option<String> {
+        let Self { runs, reasons } = self;
+        if reasons.values().sum::<usize>() < *runs {
+            return None;
+        }
+        let reasons: Vec<_> =
+            reasons.iter().map(|(why, count)| format!("\n  in {count}: {why}")).collect();
+        let reasons = reasons.concat();
+        Some(format!(
+            "none of {runs} runs that were interrupted has gone on from a checkpoint{reasons}"
+        ))
+    }
 }
 
 impl Interrupted {
@@ -92,8 +126,8 @@ impl Interrupted {
         Self { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
     }
 
-    /// The second run; `None` if the job cannot have checkpoints, or not at that barrier.
-    pub(super) fn run(&self, job: &Job<'_>) -> Result<Option<Resumed>, String> {
+    /// The second run, if the job can have checkpoints, and one at that barrier.
+    pub(super) fn run(&self, job: &Job<'_>) -> Result<Second, String> {
         // Of what operators have on disk.
         let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
         let begin = |config: &Config, restored| {
@@ -101,7 +135,7 @@ impl Interrupted {
             begin(job, &Environment::checked(config.clone()), &checkpoints)
         };
         let first = match begin(&self.first, None) {
-            Err(error) if has_none(&error) => return Ok(None),
+            Err(error) if has_none(&error) => return Ok(Second::None(error.to_string())),
             begun => begun.map_err(failed)?.0,
         };
         first.drive_for(self.steps);
@@ -117,20 +151,23 @@ impl Interrupted {
                 (snapshot, ended.is_err())
             }
             // An operator could not save what it has on disk.
-            (Err(_), Err(error)) if error.kind() == ErrorKind::Cancelled => return Ok(None),
-            (_, ended) => return ended.map(|_| None).map_err(failed),
+            (Err(why), Err(error)) if error.kind() == ErrorKind::Cancelled => {
+                return Ok(Second::None(why.to_string()));
+            }
+            (_, ended) => return ended.map(|_| Second::None(ENDED.to_owned())).map_err(failed),
         };
         let (mut bytes, entries) = snapshot.pieces();
         entries.for_each(|entries| bytes.extend_from_slice(entries));
         let snapshot = Snapshot::decode(&bytes).map_err(|error| format!("torn: {error}"))?;
         let (second, records) = match begin(&self.second, Some(snapshot)) {
             Err(error) if needs_as_many_tasks(&error) && self.first.cores != self.second.cores => {
-                return Ok(None);
+                return Ok(Second::None(error.to_string()));
             }
             begun => begun.map_err(failed)?,
         };
         second.wait().map_err(failed)?;
-        records().map(|records| Some(Resumed { records, is_interrupted })).map_err(failed)
+        let ended = if is_interrupted { Second::Run } else { Second::AfterItsEnd };
+        records().map(ended).map_err(failed)
     }
 
     pub(super) fn show(&self) -> String {
@@ -194,8 +231,8 @@ struct End {
 enum Ended {
     Well(Answer),
     Interrupted,
-    /// The job cannot have checkpoints, or not there, or cannot be restored there.
-    Refused,
+    /// The job cannot have checkpoints, or not there, or cannot be restored there: why.
+    Refused(String),
 }
 
 /// The numbers of hosts of runs that follow each other.
@@ -218,19 +255,19 @@ impl Restarted {
         Self { runs }
     }
 
-    /// Runs the job, and judges the result.
+    /// Runs the job, and judges the result. Returns why it was refused, if it was.
     pub(super) fn run(
         &self,
         job: &Job<'_>,
         judge: &mut dyn FnMut(Answer) -> Result<(), String>,
-    ) -> Result<(), String> {
+    ) -> Result<Option<String>, String> {
         let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
         let again = self.runs.last().map(|last| repeat_n(last, last.storage.most_failures()));
         for (number, run) in self.runs.iter().chain(again.into_iter().flatten()).enumerate() {
             let mut is_over = false;
             for (host, ended) in run.run(job, dir.path()).into_iter().enumerate() {
                 let judged = match ended {
-                    Ok(Ended::Refused) => return Ok(()),
+                    Ok(Ended::Refused(why)) => return Ok(Some(why)),
                     Ok(Ended::Interrupted) => Ok(()),
                     Ok(Ended::Well(records)) => {
                         // Others may have ended well when it was lost or cut off, and the job begins again.
@@ -242,7 +279,7 @@ impl Restarted {
                 judged.map_err(|what| format!("run {number}, on host {host}: {what}"))?;
             }
             if is_over {
-                return Ok(());
+                return Ok(None);
             }
         }
         Err(NOT_WELL.to_owned())
@@ -329,7 +366,7 @@ impl Run {
         };
         let (begun, records) = match begin(job, env, &checkpoints.checkpoints) {
             Err(error) if has_none(&error) || needs_as_many_tasks(&error) => {
-                return Ok(Ended::Refused);
+                return Ok(Ended::Refused(error.to_string()));
             }
             Err(error) if is_ended(&error) => return Ok(Ended::Interrupted),
             begun => begun.map_err(failed)?,
@@ -340,7 +377,7 @@ impl Run {
             (_, Ok(_)) => records().map(Ended::Well).map_err(failed),
             // An operator could not save what it has on disk.
             (Err(error), Err(ended)) if error.kind() == ErrorKind::Plan && is_ended(&ended) => {
-                Ok(Ended::Refused)
+                Ok(Ended::Refused(error.to_string()))
             }
             (Ok(()), Err(error)) if is_ended(&error) => Ok(Ended::Interrupted),
             (Err(error), _) | (_, Err(error)) => Err(failed(error)),

@@ -77,6 +77,7 @@ mod tests {
     fn each_key_remembers_its_own_and_gives_none_or_many() {
         let expected = || (0..7000u64).map(|n| (n % 7, n));
         check(|env| env.iter(0..7000u64).group_by(|n| n % 7).stateful_flat_map(None, paired))
+            .must_restore()
             .equals(expected());
     }
 

@@ -172,6 +172,7 @@ mod tests {
                 (*seen - 1, n)
             })
         })
+        .must_restore()
         .equals(expected);
     }
 

@@ -261,6 +261,7 @@ fn windows_of_windows() {
         let all = tens.unkey().group_by(|_| 0u8);
         all.window(hundreds.window()).sum(|(_, pane)| pane.value)
     })
+    .must_restore()
     .equals(
         hundreds
             .expected(&all, |values| values.len() as u64)

@@ -247,7 +247,9 @@ fn timers_are_deleted_and_keys_cleared() {
         .flat_map(|(key, sessions)| sessions.into_iter().map(move |session| (key, session)))
         .collect();
     assert!(expected.len() > 200);
-    check(|env| timed(env, &all).group_by(|reading| reading.0).process(Debounced)).equals(expected);
+    check(|env| timed(env, &all).group_by(|reading| reading.0).process(Debounced))
+        .must_restore()
+        .equals(expected);
 }
 
 /// Counts the records of a key, and clears it ten microseconds after its last record.

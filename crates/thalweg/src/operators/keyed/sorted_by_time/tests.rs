@@ -58,7 +58,7 @@ fn disordered(count: i64) -> Vec<Reading> {
 fn values_are_in_the_order_of_time_however_they_arrive() {
     let all = disordered(1500);
     let expected = numbered(&all);
-    check(|env| numbers(timed(env, &all))).seeds(4).equals(expected.clone());
+    check(|env| numbers(timed(env, &all))).seeds(4).must_restore().equals(expected.clone());
     // From several tasks, one record at a time.
     check(|env| {
         let shuffled = timed(env, &all).batch_mode(BatchMode::Single).shuffle();
