@@ -47,6 +47,8 @@ mod committed;
 mod compare;
 mod doors;
 mod interrupted;
+#[cfg(all(test, not(miri)))]
+mod planted;
 
 #[cfg(test)]
 pub(crate) use amounts::{cases, seeds};
@@ -111,7 +113,9 @@ where
     }
 }
 
-/// Begins a check of the job that the closure describes. The closure is called once for each run.
+/// Begins a check of the job that the closure describes. The closure is called once for each run, and on several simulated hosts
+/// once for each of them. So an `Arc` that it makes joins tasks of one host only, as in a process of its own, and a job that
+/// needs it between hosts is found; one that it captures is shared by all of them, and hides that.
 pub fn check<S, F>(job: F) -> Check<F>
 where
     S: Checked,
@@ -124,8 +128,8 @@ where
 ///
 /// On several hosts, `test` is called once for each of them, at the same time, each on a thread of its own. So it runs
 /// the same jobs on all of them, and looks only at what every host gets: results, errors and statistics, and files once
-/// a job is over. What it captures is shared by the hosts. A test that looks at what closures of the job do elsewhere, such
-/// as numbers that `for_each` sends away, sees only its own host's part: see [`every_on_one_host`].
+/// a job is over. What it captures is shared by the hosts, and what it makes is not. A test that looks at what closures of the
+/// job do elsewhere, such as numbers that `for_each` sends away, sees only its own host's part: see [`every_on_one_host`].
 ///
 /// # Panics
 ///

@@ -5,7 +5,7 @@ use crate::sync::{Mutex, lock};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-fn complaint(check: impl FnOnce()) -> String {
+pub(super) fn complaint(check: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(check)).expect_err("the check must fail");
     *panic.downcast::<String>().expect("a message")
 }
