@@ -97,6 +97,8 @@ pub enum PartitionEvent {
     Piece(usize),
     /// The piece has been read to its end.
     PieceEnd,
+    /// So many splits are named next, each for the first time. Until all are, nothing is known of the task's event time.
+    Splits(usize),
     /// The records that follow are of this split. From the first time on, it holds back the watermark of the task.
     Split(usize),
     /// This split has no records for now.

@@ -8,10 +8,16 @@
 //! once. Its watermark is the minimum over the pieces being read, once the first of them has a watermark: records of
 //! later pieces are assumed not to be behind it. The next piece to be read is of the partition with the least
 //! watermark, so that partitions advance together.
+//!
+//! The watermarks of files are saved by the first of this host's tasks that a barrier reaches: what the others have read until
+//! then came before that barrier, and what they read when it has passed them is not in what they save. So no watermark in a
+//! checkpoint is ahead of it.
 
+use super::Epoch;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// The partitions of the source that a stage begins with. Empty where each task of the source tracks its own
 /// watermark.
@@ -22,6 +28,8 @@ pub(crate) struct Partitions {
     state: Mutex<State>,
     /// Of the splits that tasks of this host read, by number.
     split_names: Mutex<BTreeMap<usize, String>>,
+    /// Whether each task reads on what it has read before the checkpoint that the job began with.
+    keeps_tasks: AtomicBool,
 }
 
 impl Partitions {
@@ -45,9 +53,33 @@ impl Partitions {
         lock(&self.split_names).get(&split).cloned()
     }
 
-    /// Sets the number of pieces of each partition.
-    pub(crate) fn open(&self, pieces: impl Iterator<Item = usize>) {
-        lock(&self.state).open(pieces);
+    /// Notes that each task reads on what it has read before the checkpoint that the job began with.
+    pub(crate) fn keep_tasks(&self) {
+        self.keeps_tasks.store(true, Ordering::Release);
+    }
+
+    /// Whether each task does so.
+    pub(crate) fn keeps_tasks(&self) -> bool {
+        self.keeps_tasks.load(Ordering::Acquire)
+    }
+
+    /// Sets the file of each partition, and the number of its pieces.
+    pub(crate) fn open(&self, files: impl Iterator<Item = (PathBuf, usize)>) {
+        lock(&self.state).open(files);
+    }
+
+    /// Adds watermarks of files from a checkpoint. Called before the source is opened.
+    pub(crate) fn restore(&self, files: impl Iterator<Item = (PathBuf, Timestamp)>) {
+        let mut state = lock(&self.state);
+        for (path, at) in files {
+            let watermark = state.before.entry(path).or_insert(at);
+            *watermark = at.max(*watermark);
+        }
+    }
+
+    /// The watermarks of files at a barrier, for the first task of this host that it reaches, and none for the others.
+    pub(crate) fn at_barrier(&self, epoch: Epoch) -> Vec<(PathBuf, Timestamp)> {
+        lock(&self.state).at_barrier(epoch)
     }
 
     /// Assigns the next piece to a task: of the partition with the least watermark among those with pieces left.
@@ -95,6 +127,12 @@ impl Partitions {
 #[derive(Default)]
 struct State {
     partitions: Vec<Partition>,
+    /// The file of each.
+    paths: Vec<PathBuf>,
+    /// The watermarks of files in the checkpoint that the job began with.
+    before: BTreeMap<PathBuf, Timestamp>,
+    /// The last barrier at which they were saved.
+    saved: Epoch,
     /// The partitions that hold back the watermark of the source, ordered by their own watermark.
     holding: BTreeSet<(Option<Timestamp>, usize)>,
     /// The partitions with pieces still to be read, ordered by watermark, then by the number of their readers.
@@ -118,11 +156,33 @@ struct Reader {
 }
 
 impl State {
-    fn open(&mut self, pieces: impl Iterator<Item = usize>) {
-        for (partition, pieces) in pieces.enumerate() {
+    fn open(&mut self, files: impl Iterator<Item = (PathBuf, usize)>) {
+        for (partition, (path, pieces)) in files.enumerate() {
+            let watermark = self.before.get(&path).copied();
             self.partitions.push(Partition::default());
-            self.update(partition, |of| of.pieces = pieces);
+            self.paths.push(path);
+            self.update(partition, |of| (of.pieces, of.watermark) = (pieces, watermark));
         }
+    }
+
+    fn at_barrier(&mut self, epoch: Epoch) -> Vec<(PathBuf, Timestamp)> {
+        if epoch <= self.saved {
+            return Vec::new();
+        }
+        self.saved = epoch;
+        // Files of other hosts may not be open there yet.
+        let mut files = self.before.clone();
+        for (path, of) in self.paths.iter().zip(&self.partitions) {
+            match of.watermark {
+                Some(at) if of.pieces > 0 || !of.readers.is_empty() => {
+                    files.insert(path.clone(), at);
+                }
+                _ => {
+                    files.remove(path);
+                }
+            }
+        }
+        files.into_iter().collect()
     }
 
     fn begin(&mut self, task: usize) -> Option<usize> {
@@ -189,9 +249,13 @@ mod tests {
         Some(Timestamp::from_micros(micros))
     }
 
+    fn files(pieces: &[usize]) -> impl Iterator<Item = (PathBuf, usize)> {
+        pieces.iter().enumerate().map(|(file, pieces)| (PathBuf::from(file.to_string()), *pieces))
+    }
+
     fn partitions(pieces: &[usize]) -> Partitions {
         let partitions = Partitions::default();
-        partitions.open(pieces.iter().copied());
+        partitions.open(files(pieces));
         partitions
     }
 
@@ -276,5 +340,32 @@ mod tests {
         all.end(0, 0, at(5));
         assert_eq!(all.begin(1), Some(0));
         assert_eq!(all.advance(0, 1, None), at(5));
+    }
+
+    #[test]
+    fn watermarks_of_files_go_on_as_they_were_when_the_first_task_had_a_barrier() {
+        let all = partitions(&[2, 2, 1, 1]);
+        assert_eq!([0, 1, 2].map(|task| all.begin(task)), [Some(0), Some(1), Some(2)]);
+        all.advance(0, 0, at(5));
+        all.advance(1, 1, at(9));
+        all.end(2, 2, at(7));
+        let saved = all.at_barrier(Epoch(1));
+        let named = |watermarks: &[(usize, i64)]| {
+            let named = watermarks.iter().map(|(file, micros)| {
+                (PathBuf::from(file.to_string()), Timestamp::from_micros(*micros))
+            });
+            named.collect::<Vec<_>>()
+        };
+        assert_eq!(saved, named(&[(0, 5), (1, 9)]), "others have ended, or are not begun");
+        all.advance(1, 1, at(80));
+        assert!(all.at_barrier(Epoch(1)).is_empty(), "this is of what comes behind the barrier");
+        let next = Partitions::default();
+        next.restore(saved.into_iter().chain(named(&[(7, 3)])));
+        next.open(files(&[2, 1, 0, 0]));
+        assert_eq!(next.begin(0), Some(0), "it is furthest behind");
+        assert_eq!(next.advance(0, 0, None), at(5));
+        assert_eq!(next.advance(0, 0, at(3)), at(5));
+        assert_eq!(next.advance(0, 0, at(20)), at(9), "the other file is where it was");
+        assert_eq!(next.at_barrier(Epoch(1)), named(&[(0, 20), (1, 9), (7, 3)]));
     }
 }

@@ -349,7 +349,8 @@ impl SplitQueue {
             let pieces = lock(pieces);
             let firsts = pieces.iter().filter_map(VecDeque::front);
             let _ = self.begins.set(firsts.map(|first| (first.file, first.start)).collect());
-            partitions.open(pieces.iter().map(VecDeque::len));
+            let files = self.files().iter().zip(&*pieces);
+            partitions.open(files.map(|(file, pieces)| (file.path.clone(), pieces.len())));
         }
     }
 

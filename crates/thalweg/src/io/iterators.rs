@@ -221,6 +221,9 @@ where
         // The iterators are those of the first run of the job, however many tasks there are now.
         // With as many tasks, each keeps its own, since operators may remember something for each task.
         let as_many = before.iter().all(|reading| reading.tasks == cx.tasks);
+        if as_many {
+            cx.partitions.keep_tasks();
+        }
         let (task, tasks) = (cx.task, cx.tasks);
         let is_mine = |(at, reading): &(usize, Reading)| match as_many {
             true => reading.task == task,

@@ -12,12 +12,12 @@ use crate::time::Timestamp;
 pub(crate) struct SavedWatermark(StateHandle);
 
 /// What a task saves.
-#[derive(Data)]
-struct Entry {
+#[derive(Clone, Copy, Data)]
+pub(crate) struct Entry {
     /// Whether it held the watermarks of other tasks back: it was not idle, and its input had not ended.
-    holds: bool,
-    ended: bool,
-    at: Option<Timestamp>,
+    pub(crate) holds: bool,
+    pub(crate) ended: bool,
+    pub(crate) at: Option<Timestamp>,
 }
 
 impl SavedWatermark {
@@ -79,7 +79,7 @@ fn own_or_least(
 
 /// The least of those that held others back; if there is none, of those that were idle, which may have records again; else how
 /// far the last of those that had ended was.
-fn least(entries: &[Entry]) -> Option<Timestamp> {
+pub(crate) fn least(entries: &[Entry]) -> Option<Timestamp> {
     let holding = entries.iter().filter(|entry| entry.holds).map(|entry| entry.at);
     let idle = entries.iter().filter(|entry| !entry.ended).map(|entry| entry.at);
     holding

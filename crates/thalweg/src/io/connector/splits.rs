@@ -511,6 +511,10 @@ impl<S: SplitSource> SplitTask<S> {
             unopened.push(Unopened { number, split, from, reads, context });
             self.is_without = false;
         }
+        if self.is_timed && !unopened.is_empty() {
+            let named = self.events.len().saturating_sub(unopened.len());
+            self.events.insert(named, PartitionEvent::Splits(unopened.len()));
+        }
         if self.opens_itself {
             self.splits.extend(open_now(&*self.source, unopened)?);
         } else if !unopened.is_empty() {

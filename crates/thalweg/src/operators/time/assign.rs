@@ -1,6 +1,7 @@
 //! Assigns timestamps to records and emits watermarks.
 
 use super::drift::Drift;
+use super::saved::{Restored, Saved, SavedGenerator, SavedGenerators};
 use super::splits::Splits;
 use super::watermarks::watermark_of;
 use super::{WatermarkGenerator, Watermarks};
@@ -11,8 +12,9 @@ use crate::flow::{Depth, Epoch, Event, Flow, Op, PartitionEvent, Partitions, Pip
 use crate::metrics::{Mark, Report};
 use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
-use crate::support::saved_watermark::SavedWatermark;
+use crate::support::saved_watermark::Entry as Progress;
 use crate::time::{Timestamp, Untimed};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -112,19 +114,23 @@ where
             None => None,
         };
         cx.partitions.expect_watermarks();
-        let (saved, before) = SavedWatermark::new(cx, self.op)?;
+        let Watermarks { generator, saves, .. } = &self.watermarks;
+        let (saved, mut restored) = SavedGenerators::open(saves, cx, self.op, generator)?;
+        cx.partitions.restore(restored.files());
         let push = AssignPush {
             task: cx.task,
             saved,
-            before,
+            splits_before: restored.splits::<C::Item>(),
+            restored: Some(Box::new(restored)),
+            before: None,
             drift,
             partitions: Arc::clone(cx.partitions),
             partition: None,
             splits: Splits::new(),
             op: cx.op(self.op),
             find: Arc::clone(&self.find),
-            generator: self.watermarks.generator.clone(),
-            first: self.watermarks.generator.clone(),
+            generator: generator.clone(),
+            first: generator.clone(),
             interval: self.watermarks.interval.map_or(0, nanos),
             idle_after: self.watermarks.idle_after.map(nanos),
             clock: cx.clock.clone(),
@@ -158,9 +164,13 @@ const MOST: usize = 4096;
 /// Assigns timestamps in a running task, and emits watermarks.
 pub struct AssignPush<I: ?Sized, F, G, N> {
     task: usize,
-    saved: SavedWatermark,
-    /// The watermark of the checkpoint that the job began with. It is sent before all else.
+    saved: SavedGenerators<G>,
+    /// What tasks have saved in the checkpoint that the job began with, until this one begins.
+    restored: Option<Box<Restored<G>>>,
+    /// The watermark of that checkpoint. It is sent before all else.
     before: Option<Timestamp>,
+    /// The generators of splits in that checkpoint which this task has not entered.
+    splits_before: BTreeMap<String, G>,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
     /// The partition of the current records, if the source reports pieces of partitions.
@@ -207,6 +217,46 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
 }
 
 impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, G, N> {
+    /// Takes what the task goes on with. Called when the source is open.
+    fn begin(&mut self) {
+        let Some(restored) = self.restored.take() else { return };
+        let (before, generator) = restored.of_task::<I>(self.partitions.keeps_tasks());
+        self.before = before;
+        if let Some(generator) = generator {
+            self.generator = generator;
+        }
+    }
+
+    /// What the task has to remember at an event.
+    fn to_save(&self, event: Event) -> Saved<G> {
+        let own = if self.partition.is_none() { self.own_watermark() } else { None };
+        let ended = event == Event::End;
+        let at = own.max(self.said).max(self.before);
+        let progress = Progress { holds: !self.idle && !ended, ended, at };
+        let named =
+            |split, is_current, generator: G| SavedGenerator { split, is_current, generator };
+        let mut generators = Vec::new();
+        // Other tasks may not have entered some of them yet.
+        if self.task == 0 {
+            let before = self.splits_before.iter();
+            generators
+                .extend(before.map(|(name, of)| named(Some(name.clone()), false, of.clone())));
+        }
+        if !ended && self.splits.is_empty() && self.partition.is_none() {
+            generators.push(named(None, true, self.generator.clone()));
+        }
+        for (split, generator) in self.splits.generators(&self.generator).filter(|_| !ended) {
+            if let Some(name) = self.partitions.split_name(split) {
+                generators.push(named(Some(name), true, generator));
+            }
+        }
+        let files = match event {
+            Event::Barrier(epoch) => self.partitions.at_barrier(epoch),
+            _ => Vec::new(),
+        };
+        Saved { progress, generators, files }
+    }
+
     /// Publishes the progress of this task to the other tasks.
     fn tell(&self) {
         if let Some(drift) = &self.drift {
@@ -226,8 +276,15 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
         match event {
             PartitionEvent::Piece(partition) => return self.enter(Some(partition)),
             PartitionEvent::PieceEnd => return self.enter(None),
+            PartitionEvent::Splits(count) => self.splits.announce(count),
             PartitionEvent::Split(split) => {
-                let is_new = self.splits.enter(split, &mut self.generator, &self.first);
+                let name = match self.splits_before.is_empty() {
+                    true => None,
+                    false => self.partitions.split_name(split),
+                };
+                let before = name.and_then(|name| self.splits_before.remove(&name));
+                let first = before.as_ref().unwrap_or(&self.first);
+                let is_new = self.splits.enter(split, &mut self.generator, first);
                 // It holds event time back from now on, though it may take long to open.
                 if is_new && std::mem::take(&mut self.idle) {
                     (self.quiet_since, self.settled) = (None, false);
@@ -337,6 +394,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        self.begin();
         let flow = self.next.resume();
         self.settled = flow == Flow::Ready;
         self.note_pause(flow);
@@ -376,6 +434,7 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        self.begin();
         match event {
             Event::Partition(event) => return self.partition(event),
             Event::End => {
@@ -390,9 +449,9 @@ where
             Event::Barrier(epoch) => self.epoch = epoch,
             Event::Watermark(_) | Event::Idle => {}
         }
-        // What is known of files that are read in pieces is known again when the rest is read.
-        let own = if self.partition.is_none() { self.own_watermark() } else { None };
-        self.saved.save(event, !self.idle, own.max(self.said).max(self.before));
+        if self.saved.is_due(event) {
+            self.saved.save(event, self.to_save(event));
+        }
         self.next.event(event);
     }
 

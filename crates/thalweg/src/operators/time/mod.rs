@@ -2,6 +2,7 @@
 
 mod assign;
 mod drift;
+mod saved;
 mod splits;
 #[cfg(test)]
 mod tests;

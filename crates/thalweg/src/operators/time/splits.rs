@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub(super) struct Splits<G> {
     all: BTreeMap<usize, Split<G>>,
     current: Option<usize>,
+    /// How many are still to be entered of those that the source has announced together.
+    announced: usize,
 }
 
 struct Split<G> {
@@ -27,16 +29,24 @@ struct Split<G> {
 impl<G> Splits<G> {
     /// None.
     pub(super) fn new() -> Self {
-        Self { all: BTreeMap::new(), current: None }
+        Self { all: BTreeMap::new(), current: None, announced: 0 }
     }
 
     /// Whether the source has named none, or all of them have ended.
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && self.announced == 0
+    }
+
+    /// So many more are to be entered: the others may be ahead of them, as the generators of a checkpoint may be.
+    pub(super) fn announce(&mut self, count: usize) {
+        self.announced += count;
     }
 
     /// Since when none of them has had records, at the earliest since then. `None` if one may have some.
     pub(super) fn all_quiet_since(&self, earliest: Nanos) -> Option<Nanos> {
+        if self.announced > 0 {
+            return None;
+        }
         let later = |last: Nanos, split: &Split<G>| Some(last.max(split.quiet_since?));
         self.all.values().try_fold(earliest, later)
     }
@@ -90,8 +100,11 @@ impl<G> Splits<G> {
     }
 
     /// The watermark of the task: the least of its splits', where `current` is that of the one that is being read. `None` if
-    /// one of them has none yet, or all are idle.
+    /// one of them has none yet or is still to be entered, or all are idle.
     pub(super) fn watermark(&self, current: Option<Timestamp>) -> Option<Timestamp> {
+        if self.announced > 0 {
+            return None;
+        }
         let holding = self.all.iter().filter(|(_, split)| !split.idle);
         holding.map(|(number, split)| self.of(*number, split, current)).min().flatten()
     }
@@ -121,6 +134,12 @@ impl<G> Splits<G> {
 }
 
 impl<G: Clone> Splits<G> {
+    /// The generator of each, where `current` is that of the one that is being read.
+    pub(super) fn generators(&self, current: &G) -> impl Iterator<Item = (usize, G)> {
+        let with = self.all.iter().map(|(number, split)| (*number, split.generator.as_ref()));
+        with.map(move |(number, generator)| (number, generator.unwrap_or(current).clone()))
+    }
+
     /// The records that follow are of this split. `generator` becomes that of the split, and `first` is the one of a split that
     /// is new. Returns whether it is.
     pub(super) fn enter<I>(&mut self, split: usize, generator: &mut G, first: &G) -> bool
@@ -136,6 +155,7 @@ impl<G: Clone> Splits<G> {
             idle: false,
         };
         let is_new = !self.all.contains_key(&split);
+        self.announced = self.announced.saturating_sub(usize::from(is_new));
         let of = self.all.entry(split).or_insert_with(new);
         *generator = of.generator.take().unwrap_or_else(|| first.clone());
         self.current = Some(split);
@@ -172,6 +192,7 @@ impl<G: Clone> Splits<G> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::time::saved::Remembers;
     use crate::operators::time::{Disorder, Watermarks};
 
     fn at(micros: i64) -> Option<Timestamp> {
@@ -187,6 +208,7 @@ mod tests {
             WatermarkGenerator::<u64>::observe(generator, &0, Timestamp::from_micros(micros));
         };
         assert!(splits.is_empty());
+        splits.announce(2);
         splits.enter::<u64>(3, &mut generator, &first);
         splits.enter::<u64>(5, &mut generator, &first);
         seen(&mut generator, 70);
@@ -249,6 +271,15 @@ mod tests {
         );
         splits.end::<u64>(3, &mut generator, &first);
         assert_eq!(now(&splits, &generator), five);
+        splits.announce(1);
+        assert_eq!(now(&splits, &generator), None, "another one is to be entered");
+        let before = generator.that_has_seen(at(90));
+        splits.enter::<u64>(7, &mut generator, &before);
+        assert_eq!(now(&splits, &generator), five, "it is ahead from the first");
+        let all: Vec<_> = splits.generators(&generator).collect();
+        let all = all.iter().map(|(number, generator)| (*number, generator.greatest()));
+        assert_eq!(all.collect::<Vec<_>>(), [(5, at(70)), (7, at(90))]);
+        splits.end::<u64>(7, &mut generator, &first);
         splits.end::<u64>(5, &mut generator, &first);
         assert!(splits.is_empty());
     }

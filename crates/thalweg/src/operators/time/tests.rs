@@ -1,5 +1,7 @@
 //! Tests of when watermarks are emitted, observed by an operator behind `assign_timestamps`.
 
+mod restored;
+
 use super::{WatermarkGenerator, Watermarks};
 use crate::check::{every, every_host};
 use crate::clock::{Clock, Nanos};

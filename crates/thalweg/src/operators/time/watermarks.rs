@@ -1,6 +1,7 @@
 //! Watermark generators: estimate the progress of event time from timestamps.
 
-use crate::data::Record;
+use super::saved::{self, Remembers, Saves};
+use crate::data::{Data, Record};
 use crate::plan::Details;
 use crate::time::Timestamp;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use std::time::Duration;
 ///
 /// The built-in generators are made by [`Watermarks::monotonous`], [`Watermarks::bounded_disorder`] and
 /// [`Watermarks::punctuated`]. A generator is cloned for every partition. A file is read in pieces, possibly
-/// several at once, and each piece has a clone. A generator that needs only timestamps can be implemented for
+/// several at once, and each piece has a clone. In a job with checkpoints, what a generator remembers is lost when the job goes
+/// on from one, unless it is [saved](Watermarks::saved). A generator that needs only timestamps can be implemented for
 /// records of any type:
 ///
 /// ```
@@ -73,6 +75,7 @@ pub(super) fn watermark_of<I: Record + ?Sized>(
 #[derive(Clone, Debug)]
 pub struct Watermarks<G> {
     pub(super) generator: G,
+    pub(super) saves: Arc<dyn Saves<G>>,
     /// The bound of the disorder, where there is one.
     disorder: Option<Duration>,
     pub(super) interval: Option<Duration>,
@@ -90,7 +93,8 @@ impl Watermarks<Disorder> {
     /// above its own. A record that violates this is late. The greater the bound, the longer windows stay open.
     pub fn bounded_disorder(by: Duration) -> Self {
         let generator = Disorder { by, greatest: None };
-        Self { disorder: Some(by), ..Self::generated_by(generator) }
+        let saves = saved::greatest();
+        Self { disorder: Some(by), saves, ..Self::generated_by(generator) }
     }
 }
 
@@ -136,14 +140,70 @@ impl<F> Watermarks<Punctuated<F>> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn punctuated(mark: F) -> Self {
-        Self::generated_by(Punctuated { mark: Arc::new(mark), greatest: None })
+        let generator = Punctuated { mark: Arc::new(mark), greatest: None };
+        Self { saves: saved::greatest(), ..Self::generated_by(generator) }
     }
 }
 
 impl<G> Watermarks<G> {
     /// Uses a [`WatermarkGenerator`], which is cloned for every partition, or piece of a file.
+    ///
+    /// In a job that goes on from a checkpoint, it begins anew, though no watermark goes back. One whose watermarks depend on more
+    /// than the last records should be [saved](Self::saved).
     pub fn generated_by(generator: G) -> Self {
-        Self { generator, disorder: None, interval: None, idle_after: None, drift: None }
+        let saves = saved::nothing();
+        Self { generator, saves, disorder: None, interval: None, idle_after: None, drift: None }
+    }
+
+    /// Saves a generator of the program in checkpoints, with all that it remembers, so that the job goes on with it. The
+    /// generators of this type's other constructors are saved in any case.
+    ///
+    /// The generator of a split of a [connector](crate::connector) goes to the task that reads the split then. Other tasks begin
+    /// with their own where `parallel_iter` gives each the same iterator again, and else with that whose watermark was least,
+    /// as any task may get the records of any other. Pieces of files have generators that begin anew, as each piece does.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::data::Record;
+    /// use thalweg::operators::time::{WatermarkGenerator, Watermarks};
+    /// use thalweg::time::Timestamp;
+    /// use thalweg::{Data, Environment};
+    ///
+    /// /// Expects as much disorder as there has been.
+    /// #[derive(Clone, Default, Data)]
+    /// struct Learned {
+    ///     greatest: Option<Timestamp>,
+    ///     disorder: Duration,
+    /// }
+    ///
+    /// impl<I: Record + ?Sized> WatermarkGenerator<I> for Learned {
+    ///     fn observe(&mut self, _: &I::Of<'_>, at: Timestamp) {
+    ///         let greatest = self.greatest.map_or(at, |greatest| greatest.max(at));
+    ///         self.greatest = Some(greatest);
+    ///         self.disorder = self.disorder.max(greatest.since(at));
+    ///     }
+    ///
+    ///     fn watermark(&self) -> Option<Timestamp> {
+    ///         Some(self.greatest?.saturating_sub(self.disorder))
+    ///     }
+    /// }
+    ///
+    /// let env = Environment::new();
+    /// let timed = env.iter([7, 3, 9]).assign_timestamps(
+    ///     |second| Timestamp::from_secs(*second),
+    ///     Watermarks::generated_by(Learned::default()).saved(),
+    /// );
+    /// # let out = timed.count().collect_one();
+    /// # env.run()?;
+    /// # assert_eq!(out.take()?, Some(3));
+    /// # Ok::<(), thalweg::Error>(())
+    /// ```
+    pub fn saved(mut self) -> Self
+    where
+        G: Data,
+    {
+        self.saves = saved::whole();
+        self
     }
 
     /// The settings, for the plan.
@@ -228,6 +288,16 @@ impl<I: Record + ?Sized> WatermarkGenerator<I> for Disorder {
     }
 }
 
+impl Remembers for Disorder {
+    fn greatest(&self) -> Option<Timestamp> {
+        self.greatest
+    }
+
+    fn that_has_seen(&self, greatest: Option<Timestamp>) -> Self {
+        Self { greatest, ..self.clone() }
+    }
+}
+
 /// The greatest timestamp that a closure has returned: [`Watermarks::punctuated`].
 #[derive(Debug)]
 pub struct Punctuated<F> {
@@ -255,6 +325,16 @@ where
 
     fn watermark(&self) -> Option<Timestamp> {
         self.greatest
+    }
+}
+
+impl<F> Remembers for Punctuated<F> {
+    fn greatest(&self) -> Option<Timestamp> {
+        self.greatest
+    }
+
+    fn that_has_seen(&self, greatest: Option<Timestamp>) -> Self {
+        Self { greatest, ..self.clone() }
     }
 }
 

@@ -1,0 +1,180 @@
+//! Jobs that go on from a checkpoint: the same records are late as without an interruption.
+
+use super::super::{WatermarkGenerator, Watermarks};
+use crate::checkpoint::{Checkpoints, Snapshot};
+use crate::config::{BatchMode, Config, Scheduler};
+use crate::data::{Data, Record};
+use crate::io::connector::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource};
+use crate::operators::window::EventTimeWindow;
+use crate::stream::Boxed;
+use crate::time::Timestamp;
+use crate::{Environment, JobHandle, Output, Result, Stream};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+type Timed = Stream<Boxed<i64, Timestamp>>;
+
+/// Begins a job that counts records in windows of ten seconds.
+fn begin(
+    timed: &dyn Fn(&Environment) -> Timed,
+    restored: Option<Snapshot>,
+) -> (JobHandle, Output<Vec<u64>>) {
+    let env = Environment::with_config(Config {
+        cores: NonZeroUsize::MIN,
+        scheduler: Scheduler::Deterministic { seed: 1 },
+        turn: NonZeroUsize::MIN,
+        batch: BatchMode::Fixed { size: 1 },
+        ..Config::default()
+    });
+    let windows = timed(&env).window_all(EventTimeWindow::tumbling(Duration::from_secs(10)));
+    let counts = windows.count().map(|pane| pane.value).collect::<Vec<_>>();
+    (env.start_with(Some(&Checkpoints::new(restored, None))).unwrap(), counts)
+}
+
+/// How many records are in windows, if the job is interrupted after so many steps. `None` if it had ended by then.
+fn on_time(timed: &dyn Fn(&Environment) -> Timed, interrupted_after: Option<usize>) -> Option<u64> {
+    let mut restored = None;
+    if let Some(steps) = interrupted_after {
+        let (job, _) = begin(timed, None);
+        job.drive_for(steps);
+        let taken = job.snapshot().unwrap();
+        job.cancel();
+        job.wait().err()?;
+        restored = taken.map(|taken| taken.snapshot);
+    }
+    let (job, counts) = begin(timed, restored);
+    job.wait().unwrap();
+    Some(counts.take().unwrap().into_iter().sum())
+}
+
+/// So many records are on time, wherever the job is interrupted.
+fn as_many_are_on_time(expected: u64, timed: &dyn Fn(&Environment) -> Timed) {
+    assert_eq!(on_time(timed, None), Some(expected), "without an interruption");
+    let all: Vec<_> = (0..400).map_while(|steps| on_time(timed, Some(steps))).collect();
+    assert!(all.len() > 5, "it is interrupted at {} steps", all.len());
+    assert!(all.iter().all(|count| *count == expected), "{all:?}");
+}
+
+/// Expects as much disorder as there has been.
+#[derive(Clone, Default, Data)]
+struct Learned {
+    greatest: Option<Timestamp>,
+    disorder: Duration,
+}
+
+impl<I: Record + ?Sized> WatermarkGenerator<I> for Learned {
+    fn observe(&mut self, _: &I::Of<'_>, at: Timestamp) {
+        let greatest = self.greatest.map_or(at, |greatest| greatest.max(at));
+        self.greatest = Some(greatest);
+        self.disorder = self.disorder.max(greatest.since(at));
+    }
+
+    fn watermark(&self) -> Option<Timestamp> {
+        Some(self.greatest?.saturating_sub(self.disorder))
+    }
+}
+
+/// Splits of records, each the seconds to wait for it and its second in event time.
+struct Waiting(&'static [&'static [(u64, i64)]]);
+
+struct WaitingReader {
+    records: &'static [(u64, i64)],
+    next: u64,
+    has_waited: bool,
+}
+
+impl SplitSource for Waiting {
+    type Item = i64;
+    type Split = u32;
+    type Position = u64;
+    type Reader = WaitingReader;
+
+    fn describe(&self) -> String {
+        "some splits".to_owned()
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
+    fn splits(&self) -> Result<Vec<u32>> {
+        Ok((0..self.0.len() as u32).collect())
+    }
+
+    fn open(&self, split: &u32, from: Option<u64>, _: &SplitContext) -> Result<WaitingReader> {
+        let records = self.0[*split as usize];
+        Ok(WaitingReader { records, next: from.unwrap_or(0), has_waited: false })
+    }
+}
+
+impl SplitReader for WaitingReader {
+    type Item = i64;
+    type Position = u64;
+
+    fn read(&mut self, out: &mut impl Emit<i64>) -> Result<ReadStatus> {
+        let Some((wait, second)) = self.records.get(self.next as usize) else {
+            return Ok(ReadStatus::End);
+        };
+        if !self.has_waited {
+            self.has_waited = true;
+            return Ok(ReadStatus::PendingFor(Duration::from_secs(*wait)));
+        }
+        out.emit(*second);
+        (self.next, self.has_waited) = (self.next + 1, false);
+        Ok(ReadStatus::More)
+    }
+
+    fn position(&self) -> u64 {
+        self.next
+    }
+}
+
+/// The third record is late, and shows how far others may be behind from then on.
+#[test]
+fn what_a_generator_of_the_program_has_learned_is_not_forgotten() {
+    let source =
+        || Waiting(&[&[(1, 0), (1, 100), (1, 40), (1, 200), (1, 150), (1, 300), (1, 245)]]);
+    let learned = || Watermarks::generated_by(Learned::default()).saved();
+    let at = |second: &i64| Timestamp::from_secs(*second);
+    as_many_are_on_time(6, &|env| env.read(source()).assign_timestamps(at, learned()).boxed());
+    // Here the records are of no split.
+    as_many_are_on_time(6, &|env| {
+        env.read(source()).shuffle().assign_timestamps(at, learned()).boxed()
+    });
+}
+
+/// The last record of the first split is behind what both splits had come to, which is known only if the greatest timestamp of
+/// the first one is.
+#[test]
+fn each_split_has_the_watermark_that_it_had() {
+    let source = || Waiting(&[&[(1, 100), (5, 60)], &[(1, 50), (2, 120)]]);
+    let at = |second: &i64| Timestamp::from_secs(*second);
+    as_many_are_on_time(3, &|env| {
+        env.read(source()).assign_timestamps(at, Watermarks::monotonous()).boxed()
+    });
+}
+
+/// Another kind of generator begins anew, and so does one that was not saved.
+#[test]
+fn a_new_version_of_a_program_may_have_another_generator() {
+    let source = || Waiting(&[&[(1, 0), (1, 100), (1, 200)]]);
+    let at = |second: &i64| Timestamp::from_secs(*second);
+    let learned = || Watermarks::generated_by(Learned::default());
+    let kinds: [&dyn Fn(&Environment) -> Timed; 3] = [
+        &|env| env.read(source()).assign_timestamps(at, Watermarks::monotonous()).boxed(),
+        &|env| env.read(source()).assign_timestamps(at, learned().saved()).boxed(),
+        &|env| env.read(source()).assign_timestamps(at, learned()).boxed(),
+    ];
+    for from in kinds {
+        let (job, _) = begin(from, None);
+        job.drive_for(3);
+        let taken = job.snapshot().unwrap().expect("it goes on");
+        job.cancel();
+        let _ = job.wait();
+        for to in kinds {
+            let (job, counts) = begin(to, Some(taken.snapshot.clone()));
+            job.wait().unwrap();
+            assert_eq!(counts.take().unwrap(), [1, 1, 1]);
+        }
+    }
+}
