@@ -18,6 +18,7 @@ mod copy;
 mod entries;
 mod files;
 mod folder;
+mod health;
 mod inspect;
 mod mark;
 mod matching;
@@ -31,6 +32,7 @@ pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
 pub(crate) use files::SavedFile;
 pub(crate) use folder::{Faulty, Folder, INJECTED, find, make};
+pub(crate) use health::Counted;
 pub(crate) use shape::{Shape, migrate_entry};
 pub(crate) use snapshot::{Snapshot, StateId};
 pub(crate) use store::{Part, RestorePoint, Store, Stored, sealed};
@@ -45,6 +47,7 @@ use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use compare::{ShowPosition, Trial, shown_by};
 use files::{FileEntry, SavedFiles, Spilled};
 use folder::Directory;
+use health::Health;
 use snapshot::{Entries, LARGE, Saved, Spare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -104,6 +107,8 @@ pub(crate) struct Checkpoints {
     lacks_end: AtomicBool,
     /// Of tasks that are made to be compared with a snapshot, and never run.
     trial: Option<Mutex<Trial>>,
+    /// What statistics say of them.
+    health: Mutex<Health>,
 }
 
 /// Stores what the tasks of a job have saved when all of them have ended, and knows what the job begins with.
@@ -204,6 +209,7 @@ impl Checkpoints {
         let (slots, clock) = (Mutex::default(), OnceLock::new());
         let (migrated, dropped, dir, trial) = (Mutex::default(), Mutex::default(), None, None);
         let (has_ended, lacks_end) = (AtomicBool::new(false), AtomicBool::new(false));
+        let health = Mutex::default();
         Self {
             restored,
             migrated,
@@ -216,6 +222,7 @@ impl Checkpoints {
             has_ended,
             lacks_end,
             trial,
+            health,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::config::Progress;
 use crate::error::Result;
-use crate::metrics::{OpCount, Total, show};
+use crate::metrics::{CheckpointStats, OpCount, Total, show};
 use crate::plan::Plan;
 use crate::runtime::TaskCounts;
 use crate::stream::RunningJob;
@@ -50,8 +50,9 @@ impl Shown {
             let mut pause = surface.first();
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 pause = surface.pause();
-                let Some(read) = look(&job) else { break };
-                surface.show(&read, Duration::from_nanos(clock.now() - began));
+                let Some((read, checkpoints)) = look(&job) else { break };
+                let after = Duration::from_nanos(clock.now() - began);
+                surface.show(&read, line(&read, checkpoints.as_ref(), after));
             }
             surface.clear();
         })?;
@@ -84,11 +85,20 @@ fn wanted(when: Progress, plan: &Plan, terminal: bool, prints_to_terminal: bool)
     }
 }
 
-/// What the sources of a job have read; `None` if the job is over.
-fn look(job: &Weak<RunningJob>) -> Option<Read> {
-    let job = job.upgrade()?;
-    let job = &job.launched().job;
-    (!job.is_over()).then(|| Read::of(&job.counted()))
+/// What the sources of a job have read, and its checkpoints if it has some; `None` if the job is over.
+fn look(job: &Weak<RunningJob>) -> Option<(Read, Option<CheckpointStats>)> {
+    let running = job.upgrade()?;
+    let job = &running.launched().job;
+    (!job.is_over()).then(|| (Read::of(&job.counted()), running.checkpoint_stats()))
+}
+
+/// The line after the job has run for this long.
+fn line(read: &Read, checkpoints: Option<&CheckpointStats>, after: Duration) -> String {
+    let line = read.line(after);
+    match checkpoints {
+        Some(checkpoints) => format!("{line}, {}", checkpoints.in_short()),
+        None => line,
+    }
 }
 
 /// Where progress is shown.
@@ -117,8 +127,7 @@ impl Surface {
         }
     }
 
-    fn show(&mut self, read: &Read, after: Duration) {
-        let line = read.line(after);
+    fn show(&mut self, read: &Read, line: String) {
         match self {
             Self::Lines => _ = writeln!(std::io::stderr(), "{line}"),
             Self::Bar(bar) => {
@@ -293,6 +302,9 @@ mod tests {
         );
         assert_eq!(line(5, 0, Some(1.0), 1), "5 records read, 5/s, 100%");
         assert!(line(5, 0, Some(0.01), 10).ends_with("1%, 16 min 31 s left"));
+        let read = Read { records: 9, ..Read::default() };
+        let with = super::line(&read, Some(&CheckpointStats::default()), Duration::from_secs(1));
+        assert_eq!(with, "9 records read, 9/s, no checkpoint yet");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Each task counts in plain fields of its own, and adds them to a [`Report`] between turns when statistics are
 //! requested. Nothing here is shared between threads while records flow.
 
+mod checkpoints;
 mod clocks;
 mod histogram;
 mod hot;
@@ -14,6 +15,7 @@ mod stats;
 mod waits;
 mod watermarks;
 
+pub use checkpoints::{CheckpointStats, NewestCheckpoint};
 pub(crate) use clocks::AcrossHosts;
 pub use clocks::ClockOffset;
 pub use histogram::Histogram;

@@ -1,6 +1,6 @@
 //! The statistics of a job, as data: records that passed each operator, and where the time went.
 
-use super::{ClockOffset, LoopStats, SourceWaits, WatermarkStats, show};
+use super::{CheckpointStats, ClockOffset, LoopStats, SourceWaits, WatermarkStats, show};
 use crate::data::Data;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -46,6 +46,9 @@ pub struct Stats {
     /// ended; while the job runs, of this host's. Only those that are known: none over MPI.
     #[serde(default)]
     pub clocks: Vec<ClockOffset>,
+    /// The checkpoints of the job, if it has some: how old that is from which it would go on if it died.
+    #[serde(default)]
+    pub checkpoints: Option<CheckpointStats>,
 }
 
 /// The counts of an operator, over all of its tasks.
@@ -525,6 +528,9 @@ impl fmt::Display for Stats {
         match self.memory_peak {
             0 => writeln!(f)?,
             peak => writeln!(f, "; it held {} at most", show::bytes(peak))?,
+        }
+        if let Some(checkpoints) = &self.checkpoints {
+            writeln!(f, "{checkpoints}")?;
         }
         let names = self.operators.iter().map(|op| op.name.chars().count()).max().unwrap_or(0);
         let names = names.max("operator".len());

@@ -297,7 +297,10 @@ impl Launched {
         let last = counted.iter().map(|task| task.times.until).max().unwrap_or_default();
         let wall = if over { last } else { runtime.clock.now().saturating_sub(self.started) };
         let (cores, peak) = (runtime.hosts.all_cores(), runtime.memory.peak() as u64);
-        measure(&self.plan, stage_of, counted, wall, cores, peak, self.job.clocks())
+        let measured = measure(&self.plan, stage_of, counted, wall, cores, peak, self.job.clocks());
+        let checkpoints = self.checkpoints.as_ref();
+        let checkpoints = checkpoints.and_then(|all| all.stats(self.started.saturating_add(wall)));
+        Stats { checkpoints, ..measured }
     }
 
     /// Where a barrier waits that has not left these tasks of this host, and some of these other hosts: those hosts, and here the
@@ -432,6 +435,9 @@ fn restore(
     let point = runtime.agree(job, described)?;
     if let Some(point) = point.filter(|_| runtime.hosts.me() != HostId::FIRST) {
         checkpoints.restore(storage.restore(&point)?);
+        if let Some(newest) = point.newest() {
+            checkpoints.began_with(newest);
+        }
     }
     let mut described = describe(&plan, Some(checkpoints));
     let storage = Arc::clone(storage);

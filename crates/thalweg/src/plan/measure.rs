@@ -122,7 +122,7 @@ pub(super) fn measure(
     });
     let edges = edges.collect();
     let wall = Duration::from_nanos(wall);
-    Stats { wall, cores, memory_peak, operators, stages, edges, clocks }
+    Stats { wall, cores, memory_peak, operators, stages, edges, clocks, checkpoints: None }
 }
 
 /// The numbers of records that have passed an operator of a task.

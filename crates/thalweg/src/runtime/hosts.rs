@@ -31,7 +31,7 @@
 use super::counts::TaskCounts;
 use super::description::{DescribedPart, Description, difference};
 use super::job::{Job, Requested};
-use crate::checkpoint::{RestorePoint, StateId};
+use crate::checkpoint::{Counted, RestorePoint, StateId};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others, Signals};
@@ -99,7 +99,7 @@ pub(crate) enum SaveOrder {
     /// A barrier has left all tasks: save what they have saved at it.
     Save(ToSave),
     /// The checkpoint of this barrier counts. Where that is awaited, the host says when it has committed what the checkpoint has.
-    Counts { epoch: Epoch, is_awaited: bool },
+    Counts { epoch: Epoch, is_awaited: bool, counted: Counted },
     /// The last checkpoint that was to be taken does not count.
     Fails(Failed),
     /// What the host has reported of its end is replaced by what it has reported since: that was it.
@@ -107,12 +107,13 @@ pub(crate) enum SaveOrder {
 }
 
 /// What the other hosts get to know of a checkpoint that could not be taken.
-#[derive(Clone, Copy, Data)]
+#[derive(Clone, Data)]
 pub(crate) struct Failed {
     /// Whether it may be there all the same, with their parts.
     pub(crate) may_be_there: bool,
     /// Whether the job is such that none can be taken, for now.
     pub(crate) by_plan: bool,
+    pub(crate) why: String,
 }
 
 /// A barrier at which a host is to save, and the states that are not needed there, as the first host knows.
@@ -316,8 +317,8 @@ impl JobHosts {
     }
 
     /// On the first host: a checkpoint counts. The others say when they have committed what it has, if that is awaited.
-    pub(super) fn counts(&self, epoch: Epoch, is_awaited: bool) {
-        self.send_all(&JobMessage::Order(SaveOrder::Counts { epoch, is_awaited }));
+    pub(super) fn counts(&self, epoch: Epoch, is_awaited: bool, counted: Counted) {
+        self.send_all(&JobMessage::Order(SaveOrder::Counts { epoch, is_awaited, counted }));
     }
 
     /// On the first host: a checkpoint could not be taken.
@@ -702,10 +703,13 @@ impl JobMessage {
                 (15u8, epoch.0).encode(out);
                 superseded.iter().cloned().collect::<Vec<_>>().encode(out);
             }
-            Self::Order(SaveOrder::Counts { epoch, is_awaited }) => {
-                (19u8, epoch.0, *is_awaited).encode(out);
+            Self::Order(SaveOrder::Counts { epoch, is_awaited, counted }) => {
+                (19u8, epoch.0, *is_awaited, *counted).encode(out);
             }
-            Self::Order(SaveOrder::Fails(failed)) => (21u8, *failed).encode(out),
+            Self::Order(SaveOrder::Fails(failed)) => {
+                21u8.encode(out);
+                failed.encode(out);
+            }
             Self::Order(SaveOrder::Replaced(saved)) => {
                 24u8.encode(out);
                 saved.encode(out);
@@ -762,8 +766,8 @@ impl JobMessage {
             17 => Self::Saved(Epoch(u64::decode(input)?), Err(Error::decode(input)?)),
             18 => Self::Suspend(Data::decode(input)?),
             19 => {
-                let (epoch, is_awaited) = (Epoch(u64::decode(input)?), bool::decode(input)?);
-                Self::Order(SaveOrder::Counts { epoch, is_awaited })
+                let (epoch, is_awaited, counted) = Data::decode(input)?;
+                Self::Order(SaveOrder::Counts { epoch: Epoch(epoch), is_awaited, counted })
             }
             20 => Self::WantsCheckpoint,
             21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),

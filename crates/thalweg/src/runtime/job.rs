@@ -3,7 +3,7 @@
 use super::counts::TaskCounts;
 use super::description::Description;
 use super::hosts::{Answer, Failed, JobHosts, SaveOrder};
-use crate::checkpoint::{RestorePoint, StateId};
+use crate::checkpoint::{Counted, RestorePoint, StateId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Signals, Wake, discard};
 use crate::metrics::ClockOffset;
@@ -452,9 +452,9 @@ impl Job {
     }
 
     /// Lets the other hosts know that a checkpoint counts, and whether they are to say when they have committed what it has.
-    pub(crate) fn counts(&self, epoch: Epoch, is_awaited: bool) {
+    pub(crate) fn counts(&self, epoch: Epoch, is_awaited: bool, counted: Counted) {
         if let Some(hosts) = &self.hosts {
-            hosts.counts(epoch, is_awaited);
+            hosts.counts(epoch, is_awaited, counted);
         }
     }
 

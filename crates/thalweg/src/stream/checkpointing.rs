@@ -14,7 +14,7 @@ use super::running_job::RunningJob;
 use super::savepoints::Request;
 use super::watch::Warnings;
 use crate::checkpoint::{
-    Aside, CheckpointDir, CheckpointFile, Checkpoints, Folder, Part, Store, Stored, make,
+    Aside, CheckpointDir, CheckpointFile, Checkpoints, Counted, Folder, Part, Store, Stored, make,
 };
 use crate::clock::{Nanos, nanos};
 use crate::config::CheckpointConfig;
@@ -154,8 +154,8 @@ impl Checkpointing {
             _ => None,
         };
         let point = store.restore_point(begun.as_ref());
-        let (snapshot, first, resumption) = match begun {
-            None => (None, 0, None),
+        let (snapshot, first, bytes, resumption) = match begun {
+            None => (None, 0, 0, None),
             Some(stored) => {
                 let resumption = resumption(&stored, &config.dir);
                 for error in &stored.skipped {
@@ -164,15 +164,16 @@ impl Checkpointing {
                         stored.number
                     ));
                 }
-                (Some(stored.snapshot), stored.number, Some(resumption))
+                (Some(stored.snapshot), stored.number, stored.bytes, Some(resumption))
             }
         };
         let last = store.number_after(first);
-        let written = Mutex::new(Written { last, complete: first, ended: false });
+        let written = Mutex::new(Written { last, complete: first, bytes: 0, ended: false });
         let (named, warnings) = (config.dir.clone(), warnings.clone());
         let writer = Arc::new(Writer { store, named, host, point, written, warnings, pauses });
         let storage = Arc::clone(&writer) as _;
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
+        checkpoints.began_with((first, bytes));
         let (interval, spill_dir) = (config.interval, spill_dir.to_owned());
         Ok(Self { writer, checkpoints, interval, dir, spill_dir, resumption })
     }
@@ -348,6 +349,21 @@ impl Checkpointing {
         lateness: &mut Lateness,
         warnings: &Warnings,
     ) -> Result<bool> {
+        let taken = self.attempt(job, purpose, lateness, warnings);
+        if let Err(error) = &taken {
+            self.checkpoints.fails(error.to_string());
+        }
+        taken
+    }
+
+    /// As [`take`](Self::take), whose statistics do not have the error.
+    fn attempt(
+        &self,
+        job: &RunningJob,
+        purpose: Purpose,
+        lateness: &mut Lateness,
+        warnings: &Warnings,
+    ) -> Result<bool> {
         let (began, is_last) = (job.now(), purpose == Purpose::Suspension);
         let epoch = job.barrier_watched(is_last, lateness.patience, |operators| {
             warnings.of_checkpoint(&lateness.report(operators));
@@ -356,11 +372,12 @@ impl Checkpointing {
         lateness.passed_after(Duration::from_nanos(job.now().saturating_sub(began)));
         let Some(epoch) = epoch.filter(|_| !job.is_over()) else { return Ok(false) };
         let before = lock(&self.writer.written).last;
-        let written = self.write(job, epoch, purpose);
+        let written = self.write(job, epoch, purpose, began);
         if let Err(error) = &written {
             let may_be_there = self.writer.may_be_there(before);
             let by_plan = error.kind() == ErrorKind::Plan;
-            job.launched().job.fails(Failed { may_be_there, by_plan });
+            let why = error.to_string();
+            job.launched().job.fails(Failed { may_be_there, by_plan, why });
         }
         if purpose.awaits_commits() && matches!(written, Ok(true)) {
             job.wait_committed(epoch);
@@ -369,8 +386,15 @@ impl Checkpointing {
         written
     }
 
-    /// Writes a checkpoint of what the tasks of all hosts have saved at a barrier; returns whether the job goes on.
-    fn write(&self, job: &RunningJob, epoch: Epoch, purpose: Purpose) -> Result<bool> {
+    /// Writes a checkpoint of what the tasks of all hosts have saved at a barrier, which was sent at `began`; returns whether the job
+    /// goes on.
+    fn write(
+        &self,
+        job: &RunningJob,
+        epoch: Epoch,
+        purpose: Purpose,
+        began: Nanos,
+    ) -> Result<bool> {
         // Also if this host cannot save: what the others have saved must not pile up there.
         let superseded = self.checkpoints.superseded(epoch);
         job.launched().job.ask_to_save(epoch, superseded.clone());
@@ -397,7 +421,8 @@ impl Checkpointing {
                 self.writer.store.folder().pass_time();
                 let written = written?;
                 if written {
-                    job.launched().job.counts(epoch, purpose.awaits_commits());
+                    let counted = self.counted(job, began);
+                    job.launched().job.counts(epoch, purpose.awaits_commits(), counted);
                     commit(job, commits);
                 }
                 return Ok(written);
@@ -409,6 +434,18 @@ impl Checkpointing {
         // Otherwise they would pile up as long as there is no checkpoint.
         self.writer.store.remove_parts(parts);
         written
+    }
+
+    /// Notes for statistics that a checkpoint counts, whose barrier was sent at `began`.
+    fn counted(&self, job: &RunningJob, began: Nanos) -> Counted {
+        let (number, bytes) = {
+            let written = lock(&self.writer.written);
+            (written.complete, written.bytes)
+        };
+        let now = job.now();
+        let counted = Counted { number, bytes, took: now.saturating_sub(began) };
+        self.checkpoints.counts(counted, now);
+        counted
     }
 
     /// For tests of jobs, on the thread of the program: takes a checkpoint, and returns whether the job goes on. On another host
@@ -456,7 +493,8 @@ impl Checkpointing {
         while let Some(order) = job.wait_to_save() {
             let ToSave { epoch, superseded } = match order {
                 SaveOrder::Save(barrier) => barrier,
-                SaveOrder::Counts { epoch, is_awaited } => {
+                SaveOrder::Counts { epoch, is_awaited, counted } => {
+                    self.checkpoints.counts(counted, job.now());
                     job.launched().job.may_wait_for_checkpoints(true);
                     let due = commits.take_if(|(of, _)| *of == epoch);
                     let due = due.map(|(_, commits)| commits).unwrap_or_default();
@@ -475,7 +513,8 @@ impl Checkpointing {
                     self.writer.store.remove_parts(Part::read(&part).into_iter().collect());
                     continue;
                 }
-                SaveOrder::Fails(Failed { may_be_there, by_plan }) => {
+                SaveOrder::Fails(Failed { may_be_there, by_plan, why }) => {
+                    self.checkpoints.fails(why);
                     job.launched().job.may_wait_for_checkpoints(!by_plan);
                     self.checkpoints.remove_unsaved(|name| may_be_there && copies.contains(name));
                     continue;

@@ -35,6 +35,12 @@ impl RunningJob {
         self.launched.stats(&self.runtime)
     }
 
+    /// What is known of the job's checkpoints, if it has some.
+    #[cfg(feature = "cli")]
+    pub(crate) fn checkpoint_stats(&self) -> Option<crate::metrics::CheckpointStats> {
+        self.launched.checkpoints.as_ref()?.stats(self.now())
+    }
+
     /// The time of the clock that the job's tasks read.
     pub(super) fn now(&self) -> Nanos {
         self.runtime.clock.now()

@@ -19,6 +19,15 @@ pub(crate) struct RestorePoint {
     pub(in crate::checkpoint) proof: String,
     /// The checkpoint, if there is one.
     checkpoint: Option<Identity>,
+    /// The length of its file.
+    bytes: u64,
+}
+
+impl RestorePoint {
+    /// The number of the checkpoint, and the length of its file, if there is one.
+    pub(crate) fn newest(&self) -> Option<(u64, u64)> {
+        self.checkpoint.map(|checkpoint| (checkpoint.number, self.bytes))
+    }
 }
 
 /// Tells a checkpoint from all others.
@@ -65,7 +74,8 @@ impl Store {
         let proof = self.proof.as_ref()?.name.clone();
         let identity =
             |stored: &super::Stored| Identity { number: stored.number, digest: stored.digest };
-        Some(RestorePoint { proof, checkpoint: begun.map(identity) })
+        let bytes = begun.map_or(0, |stored| stored.bytes);
+        Some(RestorePoint { proof, checkpoint: begun.map(identity), bytes })
     }
 
     /// On another host than the first: reads the checkpoint from which that one goes on, if there is one.

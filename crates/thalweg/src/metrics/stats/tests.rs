@@ -39,6 +39,7 @@ fn pipeline(busy: [&[u64]; 3]) -> Stats {
         stages: stages.collect(),
         edges: Vec::new(),
         clocks: Vec::new(),
+        checkpoints: None,
     }
 }
 
@@ -198,6 +199,9 @@ stage 1, 2 tasks: busy 30%, idle 0%, back-pressured 0%, queued 0%
 stage 0 (iter) limited the job: its one task was busy 95% of the time that it could use
 ";
     assert_eq!(stats.to_string(), expected);
+    stats.checkpoints = Some(CheckpointStats::default());
+    let with = expected.replacen('\n', "\nno checkpoint yet\n", 1);
+    assert_eq!(stats.to_string(), with);
 }
 
 #[test]

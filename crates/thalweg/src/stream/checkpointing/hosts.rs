@@ -181,6 +181,7 @@ fn put_back(files: &BTreeMap<PathBuf, Vec<u8>>) {
 fn all_hosts_go_on_from_the_checkpoint_of_the_first_one() {
     for kind in 0..2 {
         let from = [true, false].map(|is_first_before| {
+            let known = Mutex::new(Vec::new());
             let dir = tempfile::tempdir().unwrap();
             let folder = &folders(dir.path())[kind];
             let late = interrupted(folder);
@@ -196,8 +197,13 @@ fn all_hosts_go_on_from_the_checkpoint_of_the_first_one() {
                     put_back(&late);
                     sender.send(()).unwrap();
                 }
-                host.run(Some(&checkpoints), 0)
+                let ended = host.run(Some(&checkpoints), 0);
+                lock(&known).extend(checkpoints.checkpoints.stats(0));
+                ended
             });
+            let known = lock(&known);
+            assert_eq!(known[0], known[1], "of where both begin");
+            assert!(known[0].newest.as_ref().is_some_and(|newest| newest.bytes > 0), "{known:?}");
             let [(first, done), (second, other)] = ended;
             first.unwrap();
             second.unwrap();

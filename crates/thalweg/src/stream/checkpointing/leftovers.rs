@@ -4,6 +4,7 @@ use super::*;
 use crate::check::on_cluster;
 use crate::checkpoint::Faulty;
 use crate::config::Config;
+use crate::metrics::CheckpointStats;
 use crate::operators::time::Watermarks;
 use crate::operators::window::EventTimeWindow;
 use crate::runtime::Cluster;
@@ -16,6 +17,8 @@ struct Seen {
     taken: usize,
     failed: usize,
     copies: usize,
+    /// What statistics of the host said at the end.
+    known: Option<CheckpointStats>,
 }
 
 /// Windows that do not fit into memory, and are gone when they are over.
@@ -39,6 +42,7 @@ fn run_on_a_host(env: &Environment, faulty: &Arc<Faulty>) -> Result<(Seen, Vec<S
     if !env.is_first_host() {
         job.take_checkpoint(&checkpoints)?;
         let _ = job.wait();
+        seen.known = checkpoints.checkpoints.stats(0);
         return Ok((seen, Vec::new()));
     }
     faulty.may_fail(12);
@@ -54,6 +58,9 @@ fn run_on_a_host(env: &Environment, faulty: &Arc<Faulty>) -> Result<(Seen, Vec<S
                 (in_a_row, seen.failed) = (0, seen.failed + 1);
             }
         }
+        let known = checkpoints.checkpoints.stats(0).expect("they are stored");
+        assert_eq!((known.taken, known.failed), (seen.taken as u64, seen.failed as u64));
+        assert_eq!(known.failure.is_some(), in_a_row == 0, "{known}");
         let names = folder.names().unwrap_or_default();
         let copies = names.iter().filter(|name| name.starts_with("spilled-")).count();
         seen.copies = seen.copies.max(copies);
@@ -61,6 +68,7 @@ fn run_on_a_host(env: &Environment, faulty: &Arc<Faulty>) -> Result<(Seen, Vec<S
     // Until the other hosts have removed theirs.
     job.drive_for(200);
     let left = checkpoints.writer.store.unneeded();
+    seen.known = checkpoints.checkpoints.stats(0);
     job.cancel();
     let _ = job.wait();
     Ok((seen, left))
@@ -75,8 +83,13 @@ fn run(hosts: usize, seed: u64) -> (Seen, Vec<String>) {
     let config = Config { memory: 1 << 18, ..Config::default() };
     let run = |env: &Environment| Ok(run_on_a_host(env, &faulty).unwrap());
     let cluster = Cluster::looking_after(8, seed, 1, hosts);
-    let mut ended = on_cluster(&cluster, &config, &vec![1; hosts], &run);
-    ended.swap_remove(0).unwrap()
+    let ended = on_cluster(&cluster, &config, &vec![1; hosts], &run);
+    let mut ended: Vec<_> = ended.into_iter().map(|host| host.unwrap()).collect();
+    let newest = |(seen, _): &(Seen, Vec<String>)| {
+        seen.known.as_ref().map(|known| (known.taken, known.newest.clone()))
+    };
+    assert!(ended.iter().all(|host| newest(host) == newest(&ended[0])), "{ended:?}");
+    ended.swap_remove(0)
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(super) struct Written {
     pub(super) last: u64,
     /// The number of the last one that is complete, or 0.
     pub(super) complete: u64,
+    /// How many bytes this host has stored for that one, if it was written in this run.
+    pub(super) bytes: u64,
     /// Whether the last one was taken at the end of all tasks: none follows.
     pub(super) ended: bool,
 }
@@ -64,7 +66,9 @@ impl Writer {
             }
             return Err(error);
         }
-        (written.complete, written.ended) = (written.last, ended);
+        let (head, entries) = taken.snapshot.pieces();
+        let bytes = head.len() + entries.map(<[u8]>::len).sum::<usize>();
+        (written.complete, written.bytes, written.ended) = (written.last, bytes as u64, ended);
         Ok(true)
     }
 
