@@ -207,7 +207,41 @@ fn state_that_cannot_spill_is_refused_by_name() {
     run("process", Must::Refuse("process ("), 0, |env| {
         sum(timed(env).group_by(|n| n % KEYS).process(Keep).unkey().map(|_| 1))
     });
+    run("the state of connect_after", Must::Refuse("connect_after ("), 0, |env| {
+        let all = |all: &mut Vec<String>, text: String| all.push(text);
+        let with = env.iter([0u64]).connect_after(numbers(env).map(text), Vec::new(), all);
+        sum(with.map(|(n, all)| n + all.len() as u64))
+    });
     run("top", Must::Refuse("top ("), 0, |env| sum(numbers(env).map(text).top(50_000).map(|_| 1)));
+}
+
+#[test]
+fn what_all_records_are_combined_into_is_refused_by_name() {
+    run("fold", Must::Refuse("fold ("), 0, |env| {
+        let list = numbers(env).fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));
+        sum(list.map(|list| bytes(&list)))
+    });
+    run("fold_assoc", Must::Refuse("fold_assoc ("), 0, |env| {
+        let list = numbers(env).fold_assoc(
+            Vec::new(),
+            |all: &mut Vec<String>, n| all.push(text(n)),
+            |all, more| all.extend(more),
+        );
+        sum(list.map(|list| bytes(&list)))
+    });
+    run("reduce", Must::Refuse("reduce ("), 0, |env| {
+        sum(numbers(env).map(text).reduce(|a, b| a + &b).map(|all| all.len() as u64))
+    });
+    run("aggregate", Must::Refuse("aggregate ("), 0, |env| {
+        let list = numbers(env).map(text).aggregate(|a| a.to_vec());
+        sum(list.map(|list| bytes(&list)))
+    });
+    run("scan", Must::Refuse("scan ("), 0, |env| {
+        sum(numbers(env).scan(Vec::new(), |all: &mut Vec<String>, n| {
+            all.push(text(n));
+            Some(all.len() as u64)
+        }))
+    });
 }
 
 #[test]

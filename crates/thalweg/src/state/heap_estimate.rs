@@ -31,7 +31,7 @@ pub struct HeapEstimate<S> {
 
 impl<S> HeapEstimate<S> {
     /// Whether states can own anything on the heap.
-    const OWNS: bool = needs_drop::<S>();
+    pub(crate) const OWNS: bool = needs_drop::<S>();
 
     /// The estimate for a table without states.
     pub(crate) fn new() -> Self {
@@ -43,6 +43,14 @@ impl<S> HeapEstimate<S> {
     pub(crate) fn changed(&mut self) {
         if Self::OWNS {
             self.since += 1;
+        }
+    }
+
+    /// As [`changed`](Self::changed), so many times.
+    #[inline(always)]
+    pub(crate) fn changed_times(&mut self, times: usize) {
+        if Self::OWNS {
+            self.since += times;
         }
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod cost;
 pub(crate) mod evict;
 pub(crate) mod keyed_timers;
 pub(crate) mod overflow;
+pub(crate) mod owned_heap;
 pub(crate) mod passed_time;
 pub(crate) mod queue;
 pub(crate) mod repeats;

@@ -8,6 +8,7 @@ use crate::flow::{Depth, Event, Flow, Op, Pipe, Push, guard, pump};
 use crate::metrics::Report;
 use crate::plan::{Details, Origin, Parallelism, Strategy, TaskContext};
 use crate::stream::{Chain, Received, Stream};
+use crate::support::owned_heap::{OwnedHeap, Wording};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub trait Absorb<I: Record + ?Sized>: Send + 'static {
     /// The next record of the output, after the end.
     fn give(&mut self) -> Result<Option<Self::Out>>;
 
-    /// Between two batches: spills and releases memory where the pool is over its budget.
+    /// Between two batches: reserves memory, and spills and releases it where the pool is over its budget.
     fn give_way(&mut self) -> Result<()> {
         Ok(())
     }
@@ -327,6 +328,12 @@ where
     }
 }
 
+/// Of what all records are combined into.
+pub(super) const AGGREGATE: Wording = Wording {
+    state: "what all records are combined into",
+    less: "aggregates by key (`group_by`), which go to disk, or less of each record need less",
+};
+
 /// A value that a closure folds each record into.
 pub(super) struct Folding<S, F> {
     /// `None` once it has been emitted.
@@ -334,11 +341,19 @@ pub(super) struct Folding<S, F> {
     init: S,
     f: Arc<F>,
     at_barrier: AtBarrier,
+    heap: OwnedHeap<S>,
 }
 
-impl<S: Clone, F> Folding<S, F> {
-    pub(super) fn new(init: S, f: &Arc<F>, at_barrier: AtBarrier) -> Self {
-        Self { value: Some(init.clone()), init, f: Arc::clone(f), at_barrier }
+impl<S: Data + Clone, F> Folding<S, F> {
+    pub(super) fn new(
+        (cx, op): (&TaskContext<'_>, usize),
+        init: S,
+        f: &Arc<F>,
+        at_barrier: AtBarrier,
+    ) -> Self {
+        let mut heap = OwnedHeap::new(cx, op, AGGREGATE);
+        heap.changed();
+        Self { value: Some(init.clone()), init, f: Arc::clone(f), at_barrier, heap }
     }
 }
 
@@ -354,6 +369,7 @@ where
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {
+        self.heap.changed();
         match &mut self.value {
             Some(value) => (self.f)(value, item),
             None => Ok(()),
@@ -364,16 +380,27 @@ where
     fn take_run<'a>(&mut self, op: &Op, mut items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
         // Moved to a local for the run, so that it need not be stored after every record.
         let Some(mut value) = self.value.take() else { return Ok(()) };
-        let taken = items.try_for_each(|item| guard(op, || (self.f)(&mut value, item)));
+        let mut times = 0;
+        let taken = items.try_for_each(|item| {
+            times += 1;
+            guard(op, || (self.f)(&mut value, item))
+        });
+        self.heap.changed_times(times);
         self.value = Some(value);
         taken
     }
 
     fn give(&mut self) -> Result<Option<S>> {
+        self.heap.release();
         Ok(self.value.take())
     }
 
+    fn give_way(&mut self) -> Result<()> {
+        self.heap.fit(self.value.as_ref())
+    }
+
     fn restart(&mut self) {
+        self.heap.changed();
         self.value = Some(self.init.clone());
     }
 
@@ -388,6 +415,7 @@ where
     }
 
     fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        self.heap.changed();
         state.restore(|value| {
             self.value = Some(value);
             Ok(())

@@ -1,6 +1,6 @@
 //! Aggregates of all records of a stream.
 
-use super::absorb::{Absorb, AtBarrier};
+use super::absorb::{AGGREGATE, Absorb, AtBarrier};
 use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
@@ -9,8 +9,9 @@ use crate::operators::aggregates::{
     Aggregate, Aggregates, Average, Combine, Count, Max, Min, Number, PickBy, PickByKey, Sum,
     Summand, details,
 };
-use crate::plan::{Details, Origin, Scope};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
+use crate::support::owned_heap::OwnedHeap;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -31,13 +32,12 @@ impl<C: Chain> Stream<C> {
     /// Each task aggregates its own records, and one task combines the partial aggregates: almost nothing
     /// crosses the exchange. The order of the records is unspecified; where the result depends on it, use a
     /// [`fold`](Self::fold). For an empty stream the result is the aggregate of no values where there is one,
-    /// such as 0 for a count, and otherwise an empty stream. Memory: one state per task, which does not count
-    /// towards the budget.
+    /// such as 0 for a count, and otherwise an empty stream. Memory: one state per task, with what it owns on the heap.
     ///
     /// # Errors
     ///
     /// If the stream does not end, the job is refused at its start, as it is if the aggregate's own
-    /// [check](Aggregate::check) refuses it.
+    /// [check](Aggregate::check) refuses it. The job stops when the memory budget does not hold the states.
     ///
     /// ```
     /// use thalweg::{Data, Environment};
@@ -314,13 +314,13 @@ impl<C: Chain> Stream<C> {
         let local = Arc::new(aggregate);
         let global = Arc::clone(&local);
         let stream = self
-            .absorb(origin, locally.with_all(details.clone()), WHY, move |_, _| {
-                Local::<A, A::State>::new(&local)
+            .absorb(origin, locally.with_all(details.clone()), WHY, move |cx, op| {
+                Local::<A, A::State>::new((cx, op), &local)
             })
             .with_state::<A::State>(Scope::Task)
             .gather(origin)
-            .absorb(origin, globally.with_all(details), WHY, move |_, _| {
-                Global::<C::Item, A>::new(&global)
+            .absorb(origin, globally.with_all(details), WHY, move |cx, op| {
+                Global::<C::Item, A>::new((cx, op), &global)
             })
             .with_state::<A::State>(Scope::Task);
         if let Some(wrong) = wrong {
@@ -335,11 +335,13 @@ struct Local<A, S> {
     aggregate: Arc<A>,
     /// `None` before the first record, and once it has been emitted.
     state: Option<S>,
+    heap: OwnedHeap<S>,
 }
 
-impl<A, S> Local<A, S> {
-    fn new(aggregate: &Arc<A>) -> Self {
-        Self { aggregate: Arc::clone(aggregate), state: None }
+impl<A, S: Data> Local<A, S> {
+    fn new((cx, op): (&TaskContext<'_>, usize), aggregate: &Arc<A>) -> Self {
+        let heap = OwnedHeap::new(cx, op, AGGREGATE);
+        Self { aggregate: Arc::clone(aggregate), state: None, heap }
     }
 }
 
@@ -354,7 +356,8 @@ where
 
     #[inline(always)]
     fn take(&mut self, item: I::Of<'_>) -> Result<()> {
-        let Self { aggregate, state } = self;
+        let Self { aggregate, state, heap } = self;
+        heap.changed();
         aggregate.update(state.get_or_insert_with(|| aggregate.start()), item);
         Ok(())
     }
@@ -362,21 +365,28 @@ where
     #[inline(always)]
     fn take_run<'a>(&mut self, op: &Op, items: impl Iterator<Item = I::Of<'a>>) -> Result<()> {
         // Moved to a local for the run, so that it need not be stored after every record.
-        let mut any = self.state.is_some();
+        let (mut any, mut times) = (self.state.is_some(), 0);
         let mut state = match self.state.take() {
             Some(state) => state,
             None => guard(op, || self.aggregate.start()),
         };
         items.for_each(|item| {
             any = true;
+            times += 1;
             guard(op, || self.aggregate.update(&mut state, item));
         });
+        self.heap.changed_times(times);
         self.state = any.then_some(state);
         Ok(())
     }
 
     fn give(&mut self) -> Result<Option<A::State>> {
+        self.heap.release();
         Ok(self.state.take())
+    }
+
+    fn give_way(&mut self) -> Result<()> {
+        self.heap.fit(self.state.as_ref())
     }
 
     /// Nothing to reset: `give` has taken the state.
@@ -392,11 +402,13 @@ struct Global<I: Record + ?Sized, A: Aggregate<I>> {
     aggregate: Arc<A>,
     state: Option<A::State>,
     given: bool,
+    heap: OwnedHeap<A::State>,
 }
 
 impl<I: Record + ?Sized, A: Aggregate<I>> Global<I, A> {
-    fn new(aggregate: &Arc<A>) -> Self {
-        Self { aggregate: Arc::clone(aggregate), state: None, given: false }
+    fn new((cx, op): (&TaskContext<'_>, usize), aggregate: &Arc<A>) -> Self {
+        let heap = OwnedHeap::new(cx, op, AGGREGATE);
+        Self { aggregate: Arc::clone(aggregate), state: None, given: false, heap }
     }
 }
 
@@ -409,6 +421,7 @@ where
     type Saved = A::State;
 
     fn take(&mut self, part: A::State) -> Result<()> {
+        self.heap.changed();
         match &mut self.state {
             Some(state) => self.aggregate.combine(state, part),
             None => self.state = Some(part),
@@ -420,10 +433,15 @@ where
         if std::mem::replace(&mut self.given, true) {
             return Ok(None);
         }
+        self.heap.release();
         Ok(match self.state.take() {
             Some(state) => Some(self.aggregate.finish(state)),
             None => self.aggregate.empty(),
         })
+    }
+
+    fn give_way(&mut self) -> Result<()> {
+        self.heap.fit(self.state.as_ref())
     }
 
     fn restart(&mut self) {
@@ -441,6 +459,7 @@ where
     }
 
     fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        self.heap.changed();
         state.restore(|restored| {
             self.state = Some(restored);
             Ok(())

@@ -14,12 +14,12 @@ impl<C: Chain> Stream<C> {
     /// where the stream has one task, and otherwise only the records of each task keep their order. The result
     /// of an empty stream is `init`.
     ///
-    /// Memory: one state per task, which does not count towards the budget. For a state that grows with the
+    /// Memory: one state, with what it owns on the heap. For a state that grows with the
     /// input, such as a list of all records, use [`collect`](Self::collect) or [`sorted`](Self::sorted).
     ///
     /// # Errors
     ///
-    /// If the stream does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start. The job stops when the memory budget does not hold the state.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -47,8 +47,8 @@ impl<C: Chain> Stream<C> {
         });
         let init = Init::new(init);
         self.gather(origin)
-            .absorb(origin, Details::none(), WHY, move |_, _| {
-                Folding::new(init.get(), &f, AtBarrier::Saved)
+            .absorb(origin, Details::none(), WHY, move |cx, op| {
+                Folding::new((cx, op), init.get(), &f, AtBarrier::Saved)
             })
             .with_state::<S>(Scope::Task)
     }
@@ -61,9 +61,11 @@ impl<C: Chain> Stream<C> {
     /// `global` must be associative and commutative: which task has which records, and which one ends first, is
     /// unspecified. Almost nothing crosses the exchange.
     ///
+    /// Memory: one state per task, with what it owns on the heap.
+    ///
     /// # Errors
     ///
-    /// If the stream does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start. The job stops when the memory budget does not hold the states.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -104,13 +106,13 @@ impl<C: Chain> Stream<C> {
         let (local, global) = (Arc::new(local), Arc::new(global));
         let init = Init::new(init);
         let first = init.clone();
-        self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
-            Folding::new(first.get(), &local, AtBarrier::Given)
+        self.absorb(origin, Details::of("phase", "local"), WHY, move |cx, op| {
+            Folding::new((cx, op), first.get(), &local, AtBarrier::Given)
         })
         .with_state::<S>(Scope::Task)
         .gather(origin)
-        .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
-            Folding::new(init.get(), &global, AtBarrier::Saved)
+        .absorb(origin, Details::of("phase", "global"), WHY, move |cx, op| {
+            Folding::new((cx, op), init.get(), &global, AtBarrier::Saved)
         })
         .with_state::<S>(Scope::Task)
     }

@@ -1,12 +1,13 @@
 //! The `reduce` operator: one record made of all records.
 
-use super::absorb::{Absorb, AtBarrier};
+use super::absorb::{AGGREGATE, Absorb, AtBarrier};
 use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::Result;
 use crate::flow::{Op, guard};
-use crate::plan::{Details, Origin, Scope};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
+use crate::support::owned_heap::OwnedHeap;
 use std::sync::Arc;
 
 impl<C, T> Stream<C>
@@ -22,7 +23,8 @@ where
     ///
     /// # Errors
     ///
-    /// If the stream does not end, the job is refused at its start.
+    /// If the stream does not end, the job is refused at its start. The job stops when the memory budget does not hold the record that
+    /// is left in each task.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -47,15 +49,13 @@ where
         let origin = Origin::here("reduce");
         let local = Arc::new(f);
         let global = Arc::clone(&local);
-        let reducing =
-            |f: &Arc<F>, at_barrier| Reducing { value: None, f: Arc::clone(f), at_barrier };
-        self.absorb(origin, Details::of("phase", "local"), WHY, move |_, _| {
-            reducing(&local, AtBarrier::Given)
+        self.absorb(origin, Details::of("phase", "local"), WHY, move |cx, op| {
+            Reducing::new((cx, op), &local, AtBarrier::Given)
         })
         .with_state::<T>(Scope::Task)
         .gather(origin)
-        .absorb(origin, Details::of("phase", "global"), WHY, move |_, _| {
-            reducing(&global, AtBarrier::Saved)
+        .absorb(origin, Details::of("phase", "global"), WHY, move |cx, op| {
+            Reducing::new((cx, op), &global, AtBarrier::Saved)
         })
         .with_state::<T>(Scope::Task)
     }
@@ -65,6 +65,14 @@ struct Reducing<T, F> {
     value: Option<T>,
     f: Arc<F>,
     at_barrier: AtBarrier,
+    heap: OwnedHeap<T>,
+}
+
+impl<T: Data, F> Reducing<T, F> {
+    fn new((cx, op): (&TaskContext<'_>, usize), f: &Arc<F>, at_barrier: AtBarrier) -> Self {
+        let heap = OwnedHeap::new(cx, op, AGGREGATE);
+        Self { value: None, f: Arc::clone(f), at_barrier, heap }
+    }
 }
 
 impl<T, F> Absorb<T> for Reducing<T, F>
@@ -78,6 +86,7 @@ where
 
     #[inline(always)]
     fn take(&mut self, item: T) -> Result<()> {
+        self.heap.changed();
         self.value = Some(match self.value.take() {
             Some(value) => (self.f)(value, item),
             None => item,
@@ -92,13 +101,23 @@ where
         mut items: impl Iterator<Item = <T as Record>::Of<'a>>,
     ) -> Result<()> {
         if let Some(first) = self.value.take().or_else(|| items.next()) {
-            self.value = Some(items.fold(first, |a, b| guard(op, || (self.f)(a, b))));
+            let mut times = 1;
+            self.value = Some(items.fold(first, |a, b| {
+                times += 1;
+                guard(op, || (self.f)(a, b))
+            }));
+            self.heap.changed_times(times);
         }
         Ok(())
     }
 
     fn give(&mut self) -> Result<Option<T>> {
+        self.heap.release();
         Ok(self.value.take())
+    }
+
+    fn give_way(&mut self) -> Result<()> {
+        self.heap.fit(self.value.as_ref())
     }
 
     /// Nothing to reset: `give` has taken the value.
@@ -115,6 +134,7 @@ where
     }
 
     fn restore(&mut self, state: &StateHandle) -> Result<()> {
+        self.heap.changed();
         state.restore(|value| {
             self.value = Some(value);
             Ok(())

@@ -3,10 +3,11 @@
 use crate::checkpoint::{OTHER_TASKS, Redistribution, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::{ErrorKind, Result};
-use crate::flow::{Depth, Event, Pipe, Push, RoundScoped, RoundState, guard};
+use crate::flow::{Depth, Event, Flow, Pipe, Push, RoundScoped, RoundState, guard};
 use crate::metrics::Report;
 use crate::plan::{Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
+use crate::support::owned_heap::{OwnedHeap, Wording};
 use crate::sync::{Mutex, lock};
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -21,7 +22,11 @@ impl<C: Chain> Stream<C> {
     /// The state is declared: it is [`Data`], and the plan shows it. A job with several such states goes on from a
     /// [checkpoint](crate::config::CheckpointConfig) with as many tasks only.
     ///
-    /// Keeps order and tasks.
+    /// Keeps order and tasks. Memory: one state per task, with what it owns on the heap.
+    ///
+    /// # Errors
+    ///
+    /// The job stops when the memory budget does not hold the states.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -129,9 +134,17 @@ where
         let fresh = is_in_loop.then(|| encoded(&first.state));
         let mut scoped = RoundScoped::new(op, first, next);
         restore(&saved, &mut scoped.state, (cx.task, cx.tasks))?;
-        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, saved, fresh, types: PhantomData })
+        let mut heap = OwnedHeap::new(cx, self.op, WORDING);
+        heap.changed();
+        let types = PhantomData;
+        self.prev.attach(cx, ScanPush { f, emitted: 0, scoped, saved, fresh, heap, types })
     }
 }
+
+const WORDING: Wording = Wording {
+    state: "the state of its records",
+    less: "a state for each key (`group_by`), or one that remembers less, needs less",
+};
 
 fn encoded(state: &impl Data) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -204,6 +217,7 @@ pub struct ScanPush<I: ?Sized, S, F, O, N> {
     saved: StateHandle,
     /// In the body of a loop, the encoding of the state with which each round begins.
     fresh: Option<Vec<u8>>,
+    heap: OwnedHeap<S>,
     types: PhantomData<fn(&I) -> O>,
 }
 
@@ -231,6 +245,16 @@ impl<I: Record + ?Sized, S: Data + Clone, F: Send + Sync, O, N: Pipe> Pipe
             });
         });
         self.scoped.event(event);
+        if matches!(event, Event::Round(_)) {
+            self.heap.changed();
+        }
+    }
+
+    fn resume(&mut self) -> Flow {
+        if let Err(error) = self.heap.fit(Some(&self.scoped.state.state)) {
+            self.scoped.op.fail(error);
+        }
+        self.scoped.resume()
     }
 
     fn report(&mut self, report: &mut Report) {
@@ -250,11 +274,12 @@ where
 {
     #[inline(always)]
     fn push(&mut self, item: I::Of<'_>, time: T) {
-        let Self { f, emitted, scoped, .. } = self;
+        let Self { f, emitted, scoped, heap, .. } = self;
         let RoundScoped { op, state, next, .. } = scoped;
         if state.enough {
             return;
         }
+        heap.changed();
         match guard(op, || f(&mut state.state, item)) {
             Some(output) => {
                 *emitted += 1;

@@ -15,9 +15,15 @@ use crate::metrics::Report;
 use crate::operators::loops::Beside;
 use crate::plan::TaskContext;
 use crate::stream::Chain;
+use crate::support::owned_heap::{OwnedHeap, Wording};
 use crate::time::Time;
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+const WORDING: Wording = Wording {
+    state: "the state that the control stream has changed",
+    less: "each task has all of it: fewer tasks, or a `join` by key in its place, need less",
+};
 
 /// Which of the streams is read first.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,10 +87,13 @@ where
             cx.state::<(I::Owned, T)>(self.op, "held", redistributed::<I>(records.hash));
         let mut held = Held::new(cx, self.op);
         held.restore(&saved_held)?;
+        let mut heap = OwnedHeap::new(cx, self.op, WORDING);
+        heap.changed();
         let push = ConnectedPush {
             op: cx.op(self.op),
             init: Arc::clone(&self.init),
             state: state.unwrap_or_else(|| S::clone(&self.init)),
+            heap,
             saved,
             copies: Arc::clone(&self.copies),
             saved_held,
@@ -126,6 +135,7 @@ pub struct ConnectedPush<I: Wire + ?Sized, J: ?Sized, T: Time, S, U, N> {
     op: Op,
     init: Arc<S>,
     state: S,
+    heap: OwnedHeap<S>,
     update: Arc<U>,
     /// Whether the records have ended, and the state; in one of the tasks.
     saved: StateHandle,
@@ -204,6 +214,10 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        if let Err(error) = self.heap.fit(Some(&self.state)) {
+            self.failed = true;
+            self.op.fail(error);
+        }
         let flow = self.next.resume();
         if flow != Flow::Ready || !self.open || self.failed {
             return flow;
@@ -257,7 +271,8 @@ where
 {
     #[inline(always)]
     fn push_first(&mut self, control: J::Of<'_>, _: T) {
-        let Self { op, state, update, .. } = self;
+        let Self { op, state, update, heap, .. } = self;
+        heap.changed();
         guard(op, || update(state, control));
     }
 
@@ -285,6 +300,7 @@ where
     fn round_ends(&mut self, controls_come_again: bool) {
         if controls_come_again {
             self.state = S::clone(&self.init);
+            self.heap.changed();
             self.open = !self.waits;
         }
     }

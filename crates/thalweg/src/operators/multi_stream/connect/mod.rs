@@ -59,7 +59,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     /// round to round if the control stream is from outside, and is `init` again in each round if the control
     /// stream is from the body.
     ///
-    /// Keeps order and the number of tasks. Memory: a state per task, which does not count towards the budget.
+    /// Keeps order and the number of tasks. Memory: a state per task, with what it owns on the heap.
     /// The state is declared: the plan shows it. A checkpoint has it once for each host, and all tasks go on with one of
     /// these: control records that several tasks send have come in one order everywhere then.
     ///
@@ -81,7 +81,7 @@ impl<C: Chain<Item: Wire + Covariant>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// Streams of two environments are refused at the job's start.
+    /// Streams of two environments are refused at the job's start. The job stops when the memory budget does not hold the states.
     #[doc(alias("BroadcastStream", "CoProcessFunction"))]
     #[track_caller]
     pub fn connect<D, S, U>(
