@@ -429,6 +429,9 @@ fn a_plan_says_what_keeps_a_job_from_having_checkpoints() {
     assert_eq!(saved, [""; 0]);
     let given = without(|env| env.channel::<u64>(9).1.chunks(3).for_each(drop));
     assert_eq!(given, ["channel"]);
+    let volatile = without(|env| env.range(0..9).map_volatile(|n| n).for_each(drop));
+    assert_eq!(volatile, ["map_volatile"]);
+    assert_eq!(without(|env| drop(env.range(0..9).cache())), ["cache"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod spilled;
 
 use super::*;
 use crate::config::{BatchMode, Config, Scheduler};
+use crate::dynamic::Graph;
 use crate::exchange::key_group;
 use crate::prelude::*;
 use std::num::NonZeroUsize;
@@ -94,6 +95,21 @@ fn jobs_with_checkpoints_name_the_operator_that_cannot_have_them() {
     let refused = |describe: fn(&Environment)| saved(describe, 2, 0, 5).err().unwrap().to_string();
     let given = refused(|env| env.channel::<u64>(9).1.for_each(drop));
     assert!(given.starts_with("channel (") && given.contains("cannot send those again"), "{given}");
+    let volatile = refused(|env| env.iter(0..9u64).map_volatile(|n| n).for_each(drop));
+    let said = "cannot have it: what its closure remembers is not declared";
+    assert!(volatile.starts_with("map_volatile (") && volatile.contains(said), "{volatile}");
+    let kept = refused(|env| drop(env.iter(0..9u64).cache()));
+    let said = "cannot have it yet: what it remembers is not saved";
+    assert!(kept.starts_with("cache (") && kept.contains(said), "{kept}");
+    let env = environment(2, 0);
+    let cache = env.iter(0..9u64).cache();
+    env.run().unwrap();
+    cache.stream(&env).for_each(drop);
+    let read = env.start_with(Some(&Checkpoints::new(None, None))).err().unwrap().to_string();
+    assert!(read.starts_with("cached (") && read.contains(said), "{read}");
+    let graph = refused(|env| drop(Graph::new().range(0, 9).collect().attach(env).unwrap()));
+    let said = "cannot have it yet: a `dynamic::Graph` does not save what it remembers";
+    assert!(graph.starts_with("pack (") && graph.contains(said), "{graph}");
 }
 
 #[test]

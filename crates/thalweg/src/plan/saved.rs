@@ -193,11 +193,20 @@ const SAVED_IN_LOOPS: &[&str] = &[
 ];
 
 /// The kinds that no job with checkpoints will have, and why.
-const NEVER: [(&str, &str); 1] = [(
-    "channel",
-    "its records come from the program, which cannot send those again that were read since the last checkpoint; use a source that \
-     can, such as `iter`, `generate`, or one of files",
-)];
+const NEVER: [(&str, &str); 2] = [
+    (
+        "channel",
+        "its records come from the program, which cannot send those again that were read since the last checkpoint; use a source \
+         that can, such as `iter`, `generate`, or one of files",
+    ),
+    (
+        "map_volatile",
+        "what its closure remembers is not declared, and cannot be saved; use `scan` or `stateful_map`, whose state is",
+    ),
+];
+
+/// The first operators of the graphs of `dynamic`, none of which saves anything so far.
+const OF_GRAPHS: [&str; 2] = ["pack", "rows"];
 
 /// How the message begins by which a job is refused.
 pub(crate) const CANNOT_HAVE: &str = "a job with checkpoints cannot have it";
@@ -278,6 +287,9 @@ impl Plan {
         let refuse = |op: &Operator, what: &str| {
             let what = match NEVER.iter().find(|(kind, _)| *kind == op.kind) {
                 Some((_, why)) => format!("{CANNOT_HAVE}: {why}"),
+                None if OF_GRAPHS.contains(&&*op.kind) => {
+                    format!("{CANNOT_HAVE} yet: a `dynamic::Graph` does not save what it remembers")
+                }
                 None => format!("{CANNOT_HAVE} yet: {what}"),
             };
             Err(Error::new(ErrorKind::Plan, what).in_operator(op.label()))
