@@ -229,10 +229,7 @@ impl SavedFile<'_> {
         self.read_note(N::decode)
     }
 
-    fn read_note<N>(
-        &self,
-        decode: impl FnOnce(&mut &[u8]) -> Result<N, DecodeError>,
-    ) -> Result<N> {
+    fn read_note<N>(&self, decode: impl FnOnce(&mut &[u8]) -> Result<N, DecodeError>) -> Result<N> {
         decode_whole(&self.entry.note, decode).map_err(|error| {
             let what = format!("a file of spilled records of the checkpoint is unknown: {error}");
             Error::new(ErrorKind::Input, what)

@@ -155,6 +155,9 @@ impl<G: Data> Stored<G> for whole::Entry<G> {
     }
 }
 
+/// What tasks have saved, with their numbers.
+type SavedByTask<G> = Vec<(usize, Saved<G>)>;
+
 /// How generators of type `G` are saved and restored.
 pub(super) trait Saves<G>: fmt::Debug + Send + Sync {
     /// The handle of a task, and what each task has saved.
@@ -163,7 +166,7 @@ pub(super) trait Saves<G>: fmt::Debug + Send + Sync {
         cx: &TaskContext<'_>,
         op: usize,
         first: &G,
-    ) -> Result<(StateHandle, Vec<(usize, Saved<G>)>)>;
+    ) -> Result<(StateHandle, SavedByTask<G>)>;
 
     fn save(&self, handle: &StateHandle, event: Event, saved: Saved<G>);
 }
@@ -183,7 +186,7 @@ impl<G, E: Stored<G>> Saves<G> for As<E> {
         cx: &TaskContext<'_>,
         op: usize,
         first: &G,
-    ) -> Result<(StateHandle, Vec<(usize, Saved<G>)>)> {
+    ) -> Result<(StateHandle, SavedByTask<G>)> {
         let united = Redistribution::United;
         let handle = cx.state_for_any_details::<E>(op, "watermark", united);
         let mut entries = Vec::new();
@@ -252,7 +255,7 @@ impl<G: Clone> SavedGenerators<G> {
 /// What tasks have saved.
 pub(super) struct Restored<G> {
     /// Each with the number of the task.
-    entries: Vec<(usize, Saved<G>)>,
+    entries: SavedByTask<G>,
     /// How many tasks there were.
     before: usize,
     task: usize,

@@ -320,7 +320,7 @@ impl Cluster {
         let mut frames = lock(&self.frames);
         let found = frames.outages.pass(span);
         for (host, lost, how) in &found {
-            frames.outages.lose(*host, *lost, *how);
+            frames.outages.lose(*host, *lost, how);
         }
         let stopped = frames.outages.stopped();
         drop(frames);

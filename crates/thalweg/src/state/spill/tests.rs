@@ -284,11 +284,9 @@ fn records_are_dealt_out_to_the_shares_of_a_file() {
         let (first, last) = range;
         let third = (last - first) / 3;
         let mut found = Vec::new();
-        for hashes in [
-            (first, first + third),
-            (first + third + 1, last - third),
-            (last - third + 1, last),
-        ] {
+        for hashes in
+            [(first, first + third), (first + third + 1, last - third), (last - third + 1, last)]
+        {
             let file = numbers(&dir, 30_000);
             let share = SpillShare { file, hashes: Some(hashes), dealt: Some(range) };
             let (mut reader, before) = (share.read(), found.len());
