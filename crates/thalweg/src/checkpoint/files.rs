@@ -187,7 +187,8 @@ impl Saving {
         let is_none = self.hashes.0 > self.hashes.1;
         let own = if is_none { ALL } else { self.hashes };
         let range = share.dealt.unwrap_or(own);
-        let of = share.hashes.or(is_none.then_some(ALL));
+        // No record of a share that is whole is dealt to a task outside its range, which is perhaps less than this task's.
+        let of = share.hashes.or(share.dealt).or(is_none.then_some(ALL));
         self.add_file_with::<I>(prefix, of, |out| {
             range.encode(out);
             note.encode(out);
@@ -268,6 +269,10 @@ impl SavedFile<'_> {
         let share = self.open::<I>(spill)?;
         let (range, note) = self.read_note(|input| {
             let range = match input.is_empty() {
+                true if self.entry.is_shared => {
+                    let what = "records that several tasks of an earlier version share";
+                    return Err(DecodeError::invalid(what));
+                }
                 // An earlier version noted nothing. The file was of one task then.
                 true => self.entry.hashes,
                 false => <HashRange as Data>::decode(input)?,
@@ -278,5 +283,62 @@ impl SavedFile<'_> {
             }
         })?;
         Ok((SpillShare { dealt: Some(range), ..share }, note))
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::super::folder::Directory;
+    use super::*;
+
+    /// A file as a task saves it whose keys have these hashes: `add` adds it.
+    fn saved(
+        folder: &Arc<dyn Folder>,
+        hashes: HashRange,
+        add: impl FnOnce(&mut Saving),
+    ) -> FileEntry {
+        let files = Some(Arc::new(SavedFiles::new(folder)));
+        let mut saving = Saving { files, hashes, ..Saving::default() };
+        add(&mut saving);
+        saving.spilled.pop().expect("a file is added").entry
+    }
+
+    fn number(spill: &SpillDir) -> SpillShare<u64> {
+        let mut writer = spill.writer::<u64>();
+        writer.push(&1_u64).unwrap();
+        writer.finish().unwrap().into()
+    }
+
+    #[test]
+    fn records_dealt_out_are_read_by_the_tasks_alone_that_have_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, spill) = (Directory::at(dir.path()), SpillDir::new(dir.path(), "job"));
+        let share = number(&spill);
+        let first = saved(&folder, (0, 99), |saving| saving.add_dealt(&share, &()));
+        // A task with more keys has all of it, and saves it again.
+        let file = first.for_hashes((0, 199), &*folder).expect("it is this task's");
+        let (share, ()) = file.open_dealt::<u64, ()>(&spill).unwrap();
+        assert_eq!((share.hashes, share.dealt), (None, Some((0, 99))));
+        let second = saved(&folder, (0, 199), |saving| saving.add_dealt(&share, &()));
+        assert!(second.for_hashes((100, 199), &*folder).is_none());
+        let file = second.for_hashes((50, 149), &*folder).expect("half of it is this task's");
+        let (share, ()) = file.open_dealt::<u64, ()>(&spill).unwrap();
+        assert_eq!((share.hashes, share.dealt), (Some((50, 99)), Some((0, 99))));
+    }
+
+    #[test]
+    fn records_of_an_earlier_version_are_refused_where_tasks_share_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, spill) = (Directory::at(dir.path()), SpillDir::new(dir.path(), "job"));
+        let of_earlier = |of| {
+            let prefix = number(&spill).file.prefix().expect("it has a record");
+            let entry = saved(&folder, (0, 99), |saving| saving.add_file::<u64>(prefix, of, &()));
+            let file = entry.for_hashes((0, 99), &*folder).expect("it is this task's");
+            file.open_dealt::<u64, ()>(&spill).map(|(share, ())| share.dealt)
+        };
+        assert_eq!(of_earlier(None).unwrap(), Some((0, 99)));
+        let error = of_earlier(Some((0, 49))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(error.to_string().contains("several tasks of an earlier version"), "{error}");
     }
 }
