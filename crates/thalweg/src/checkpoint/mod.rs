@@ -611,6 +611,22 @@ impl StateHandle {
         }
     }
 
+    /// As [`save`](Self::save), where `write` may fail.
+    ///
+    /// # Errors
+    ///
+    /// That of `write`. What it has added is saved nevertheless, unless it was [refused](Saving::refuse).
+    #[inline]
+    pub(crate) fn try_save(
+        &self,
+        event: Event,
+        write: impl FnOnce(&mut Saving) -> Result<()>,
+    ) -> Result<()> {
+        let mut written = Ok(());
+        self.save(event, |saving| written = write(saving));
+        written
+    }
+
     fn begin_saving(&self, event: Event) -> Option<(Epoch, Saving)> {
         let Handle { all, slot, task, tasks, redistribution } = self.0.as_ref()?;
         let epoch = match event {

@@ -456,10 +456,9 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
         let is_fed = self.is_fed();
         let Self { from, head, own, saved, remote, .. } = self;
         let mut remote = remote.as_mut().filter(|_| is_fed);
-        let mut written = Ok(());
-        saved.save(event, |out| {
+        saved.try_save(event, |out| {
             if event == Event::End {
-                return;
+                return Ok(());
             }
             let mut number = 0;
             let mut add = |out: &mut Saving, encode: &dyn Fn(&mut Vec<u8>)| {
@@ -479,13 +478,12 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
             let schema = Self::schema();
             held.files.iter().for_each(|batches| out.add_dealt(batches, &schema));
             drop(held);
-            let of_own = own.as_mut().and_then(|own| own.writer.as_mut());
-            let of_others = remote.as_mut().and_then(|remote| remote.next_writer());
-            written = of_own.into_iter().chain(of_others).try_for_each(|writer| {
+            let own_writer = own.as_mut().and_then(|own| own.writer.as_mut());
+            let others_writer = remote.as_mut().and_then(|remote| remote.next_writer());
+            own_writer.into_iter().chain(others_writer).try_for_each(|writer| {
                 out.written(writer).map(|batches| out.add_dealt(&batches, &schema))
-            });
-        });
-        written
+            })
+        })
     }
 
     fn tend(&mut self) -> Result<()> {

@@ -105,22 +105,20 @@ impl<D: Data, T: Time> Input<D, T> for ReplayInput<D, T> {
 
     fn save(&mut self, event: Event) -> Result<()> {
         let Self { growing, part, task, saved, .. } = self;
-        let mut written = Ok(());
-        saved.save(event, |out| match part {
-            _ if event == Event::End => {}
+        saved.try_save(event, |out| match part {
+            _ if event == Event::End => Ok(()),
             Some(part) => {
                 save_records(*task, part.in_memory(), out);
                 part.files().iter().for_each(|file| out.add_dealt(file, &()));
+                Ok(())
             }
             None => {
                 save_records(*task, growing.in_memory(), out);
                 growing.files().iter().for_each(|file| out.add_dealt(file, &()));
-                if let Some(writer) = growing.writer() {
-                    written = out.written(writer).map(|file| out.add_dealt(&file, &()));
-                }
+                let Some(writer) = growing.writer() else { return Ok(()) };
+                out.written(writer).map(|file| out.add_dealt(&file, &()))
             }
-        });
-        written
+        })
     }
 
     fn restart(&mut self) {

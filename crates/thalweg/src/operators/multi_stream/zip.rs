@@ -239,16 +239,14 @@ fn save_waiting<R: Data>(
     event: Event,
     waiting: &mut Waiting<R>,
 ) -> Result<()> {
-    let mut written = Ok(());
-    saved.save(event, |out| {
+    saved.try_save(event, |out| {
         if event == Event::End {
-            return;
+            return Ok(());
         }
         waiting.in_memory().for_each(|record| out.add(record));
         // Each file with the number of its records that were paired.
-        written = waiting.save_files(out, |out, file, paired| out.add_share(file, &paired));
-    });
-    written
+        waiting.save_files(out, |out, file, paired| out.add_share(file, &paired))
+    })
 }
 
 /// Begins with the records that waited at the checkpoint, if the job goes on from one.

@@ -235,21 +235,16 @@ where
     /// barrier comes.
     fn save(&mut self, event: Event, (rows, waiting): &(SavedRows<K, B, T>, SavedRows<K, P, T>)) {
         let Self { kept, met_before, splitting, buffer, .. } = self;
-        let mut saved = Ok(());
-        rows.save(event, |out| {
+        let saved = rows.try_save(event, |out| {
             kept.save(out, met_before);
-            if let Some(split) = splitting {
-                saved = split.save_rows(out);
-            }
+            splitting.as_mut().map_or(Ok(()), |split| split.save_rows(out))
         });
-        if saved.is_ok() {
-            waiting.save(event, |out| {
-                saved = out.add_waiting(buffer).and_then(|()| match splitting {
-                    Some(split) => split.save_probes(out),
-                    None => Ok(()),
-                });
-            });
-        }
+        let saved = saved.and_then(|()| {
+            waiting.try_save(event, |out| {
+                out.add_waiting(buffer)?;
+                splitting.as_mut().map_or(Ok(()), |split| split.save_probes(out))
+            })
+        });
         self.check(saved);
     }
 

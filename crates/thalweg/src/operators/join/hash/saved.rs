@@ -66,14 +66,33 @@ impl<K: Data, V: Data, T: Time> SavedRows<K, V, T> {
         write: impl FnOnce(&mut RowsOut<'_>),
     ) {
         self.handle.save(event, |saving| {
-            let is_needed = match self.everywhere {
-                true => self.is_first,
-                false => event != Event::End,
-            };
-            if is_needed {
+            if self.are_needed(event) {
                 write(&mut RowsOut { saving, anywhere: self.anywhere });
             }
         });
+    }
+
+    /// As [`save`](Self::save), where `write` may fail.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write`.
+    pub(super) fn try_save(
+        &self,
+        event: Event,
+        write: impl FnOnce(&mut RowsOut<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.handle.try_save(event, |saving| match self.are_needed(event) {
+            true => write(&mut RowsOut { saving, anywhere: self.anywhere }),
+            false => Ok(()),
+        })
+    }
+
+    fn are_needed(&self, event: Event) -> bool {
+        match self.everywhere {
+            true => self.is_first,
+            false => event != Event::End,
+        }
     }
 
     /// Gives the rows to this task that it begins with, each with whether it has met a partner.

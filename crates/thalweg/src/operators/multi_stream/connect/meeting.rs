@@ -182,11 +182,9 @@ where
                 });
             }
         });
-        let mut held = Ok(());
-        self.saved_held.save(event, |out| {
-            if !ended {
-                held = self.held.save(self.hash, out);
-            }
+        let held = self.saved_held.try_save(event, |out| match ended {
+            true => Ok(()),
+            false => self.held.save(self.hash, out),
         });
         if let Err(error) = held {
             self.failed = true;
