@@ -220,6 +220,20 @@ fn schema_of<I: Portable + ?Sized>() -> String {
     I::Owned::schema().to_string()
 }
 
+/// Checks that spilled records of a checkpoint have the type that this program's have.
+///
+/// # Errors
+///
+/// Of kind `Plan`, if they do not.
+pub(crate) fn check_spilled(saved: &str, own: &str) -> Result<()> {
+    if saved == own {
+        return Ok(());
+    }
+    let what =
+        format!("the checkpoint has spilled records as `{saved}`, and this program as `{own}`");
+    Err(Error::new(ErrorKind::Plan, what))
+}
+
 impl SavedFile<'_> {
     /// What the operator has noted of it.
     ///
@@ -244,13 +258,7 @@ impl SavedFile<'_> {
     /// If its records are of another type, or are in an object store and cannot be fetched.
     pub(crate) fn open<I: Wire + ?Sized>(&self, spill: &SpillDir) -> Result<SpillShare<I>> {
         let FileEntry { name, bytes, records, schema, hashes, is_shared, .. } = self.entry;
-        let own = schema_of::<I>();
-        if *schema != own {
-            let what = format!(
-                "the checkpoint has spilled records as `{schema}`, and this program as `{own}`"
-            );
-            return Err(Error::new(ErrorKind::Plan, what));
-        }
+        check_spilled(schema, &schema_of::<I>())?;
         let local = self.folder.local(name, *bytes)?;
         let file: SpillFile<I> = spill.stored(local, *bytes, *records);
         let is_whole = !is_shared && self.hashes == *hashes;

@@ -30,7 +30,7 @@ pub use compare::{PlanComparison, StateComparison, StateFate};
 pub use entries::StateEntry;
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
-pub(crate) use files::SavedFile;
+pub(crate) use files::{SavedFile, check_spilled};
 pub(crate) use folder::{Faulty, Folder, INJECTED, find, make};
 pub(crate) use health::Counted;
 pub(crate) use shape::{Shape, migrate_entry};

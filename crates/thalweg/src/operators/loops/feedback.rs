@@ -6,7 +6,7 @@
 use super::head::Input;
 use super::inbox::{Excess, FeedbackHosts, Inbox, RemoteHead};
 use super::tail::Feed;
-use crate::checkpoint::{Redistribution, Saving, StateHandle};
+use crate::checkpoint::{Redistribution, Saving, StateHandle, check_spilled};
 use crate::data::{Batch, Data, Portable, hash_u64};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Edge, Outlet, RecordBatch, RoundRobin};
@@ -318,13 +318,7 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
         let mut files = Vec::new();
         self.saved.restore_files(|file| {
             let (batches, schema) = file.open_dealt::<[u8], String>(cx.spill)?;
-            let own = Self::schema();
-            if schema != own {
-                let what = format!(
-                    "the checkpoint has spilled records as `{schema}`, and this program as `{own}`"
-                );
-                return Err(Error::new(ErrorKind::Plan, what));
-            }
+            check_spilled(&schema, &Self::schema())?;
             files.push(batches);
             Ok(())
         })?;
