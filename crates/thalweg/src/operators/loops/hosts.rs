@@ -295,7 +295,7 @@ impl<S: Clone + Send + Sync + 'static> Gathering<S> {
 impl<S: Clone + Send + Sync + 'static> Agree for Gathering<S> {
     const MAY_BLOCK: bool = false;
 
-    /// What is empty says that the input is complete. Of barriers, the later ones count.
+    /// An empty contribution means that the input is complete. Of two barriers, the later one wins.
     fn merge(&self, earlier: Vec<u8>, later: &[u8]) -> Result<Vec<u8>> {
         if later.is_empty() {
             return Ok(earlier);

@@ -11,8 +11,8 @@
 //!
 //! A host that has ended a round may send records of the next one before a head of another has begun it. It cannot be
 //! ahead by more, because the end of that round waits for the head. So what has come is kept apart by whether the number
-//! of its round is even or odd. A checkpoint has what has come for the round that is next on the head, which is all of it when
-//! the head sends the barrier.
+//! of its round is even or odd. A checkpoint has what has come for the head's next round, which is complete when the head sends
+//! the barrier. Before the first round, whose records are the loop's input, it has nothing from here.
 
 use super::hosts::{Tied, hosts_of};
 use crate::data::{Data, DecodeError, decode_whole};
@@ -282,7 +282,8 @@ impl Inbox {
         std::mem::take(&mut received[round as usize % 2])
     }
 
-    /// Passes the batches of a round that have come to `each`, but for those on disk.
+    /// Passes the batches of a round that have come to `each`, but for those on disk. `each` encodes them under the lock, so what
+    /// arrives for this head waits for it.
     pub(super) fn see(&self, head: usize, round: u64, mut each: impl FnMut(&[u8])) {
         let received = &lock(&self.heads[head - self.first].received)[round as usize % 2];
         received.batches.iter().for_each(|(batch, _)| each(batch));
