@@ -270,6 +270,13 @@ impl Snapshot {
         of_tasks.flat_map(|(task, files)| files.iter().map(move |file| (task, file)))
     }
 
+    /// How many files the states of this name refer to, of all operators.
+    #[cfg(test)]
+    pub(crate) fn count_files(&self, state: &str) -> usize {
+        let ids = self.ids().filter(|id| id.name == state);
+        ids.map(|id| self.files(id).count()).sum()
+    }
+
     /// The files that it refers to.
     pub(super) fn all_files(&self) -> impl Iterator<Item = &FileEntry> {
         self.states.values().flat_map(|state| state.files.iter().flatten())

@@ -91,8 +91,7 @@ where
 
 /// How many files a state has in a snapshot.
 fn files(snapshot: &Snapshot, state: &str) -> usize {
-    let ids = snapshot.ids().filter(|id| id.name == state);
-    ids.map(|id| snapshot.files(id).count()).sum()
+    snapshot.count_files(state)
 }
 
 fn sorted<T: Ord>(records: impl Iterator<Item = T>) -> Vec<T> {
