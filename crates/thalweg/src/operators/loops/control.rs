@@ -45,8 +45,8 @@ pub struct Control<S> {
     boundary: Mutex<Boundary>,
     /// How many rounds had ended at the checkpoint that the job has begun with, and whether the loop was over.
     before: OnceLock<(u64, bool)>,
-    /// Restores what the heads have saved, on a host that may have none of them. A pointer, since tails and readers know `S` only
-    /// as `Clone`.
+    /// Restores what the heads have saved, on a host that may have none of them. A pointer, since tails and readers know `S`
+    /// only as `Clone`.
     restore_here: fn(&Self, &TaskContext<'_>) -> Result<()>,
     /// Joins this host with the others.
     join: OnceLock<Join<S>>,

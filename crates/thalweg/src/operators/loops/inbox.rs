@@ -282,8 +282,8 @@ impl Inbox {
         std::mem::take(&mut received[round as usize % 2])
     }
 
-    /// Passes the batches of a round that have come to `each`, but for those on disk. `each` encodes them under the lock, so what
-    /// arrives for this head waits for it.
+    /// Passes the batches of a round that have come to `each`, but for those on disk. `each` encodes them under the lock, so
+    /// what arrives for this head waits for it.
     pub(super) fn see(&self, head: usize, round: u64, mut each: impl FnMut(&[u8])) {
         let received = &lock(&self.heads[head - self.first].received)[round as usize % 2];
         received.batches.iter().for_each(|(batch, _)| each(batch));

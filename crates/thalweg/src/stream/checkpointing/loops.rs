@@ -43,8 +43,8 @@ fn spread(numbers: Stream<Boxed<Padded>>, in_one: bool) -> Stream<Boxed<Padded>>
     }
 }
 
-/// A loop with one head or many, and one tail or many. Its state is read at both ends of the body. Counts the rounds. Each record
-/// has so many bytes beside its number.
+/// A loop with one head or many, and one tail or many. Its state is read at both ends of the body. Counts the rounds. Each
+/// record has so many bytes beside its number.
 fn looped(
     env: &Environment,
     [one_head, one_tail]: [bool; 2],
@@ -69,8 +69,8 @@ fn looped(
     left.map(|(n, _)| n).merge(outcome.map(|outcome| outcome.state)).collect()
 }
 
-/// Runs the loop on hosts of so many cores, with so much memory each; one that is cut is cancelled after a checkpoint. Returns how
-/// it has ended on each host, and how many rounds have ended there.
+/// Runs the loop on hosts of so many cores, with so much memory each; one that is cut is cancelled after a checkpoint. Returns
+/// how it has ended on each host, and how many rounds have ended there.
 fn run(
     dir: &Path,
     (seed, cores): (u64, &[usize]),
@@ -132,7 +132,8 @@ fn a_loop_goes_on_with_its_next_round_on_another_number_of_hosts() {
     }
 }
 
-/// What the second host feeds back in a round exceeds the memory of the first one, where the head is: its task writes it to disk.
+/// What the second host feeds back in a round exceeds the memory of the first one, where the head is; its task writes it to
+/// disk.
 #[test]
 fn a_loop_goes_on_with_batches_of_other_hosts_that_are_on_disk() {
     let [first, second] = HOSTS[1];
