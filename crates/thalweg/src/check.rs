@@ -188,7 +188,7 @@ fn passed(ended: Result<()>) -> Result<Answer, String> {
 }
 
 /// A check that has not run yet. See [`check`].
-#[must_use = "a check runs nothing until it is told what to expect"]
+#[must_use = "a check runs nothing until it has an expectation"]
 pub struct Check<F> {
     job: F,
     ordered: bool,
@@ -227,9 +227,10 @@ where
         self
     }
 
-    /// Demands that the job can have checkpoints: fails unless at least one run was interrupted, and another one went on from
-    /// its checkpoint, and says why none has. Without it, runs are left out in which a job cannot have checkpoints, or not yet
-    /// where it was interrupted; if all are, an event of the facade `log` says why, of the target `thalweg::check`.
+    /// Demands that the job can have checkpoints: fails unless at least one run on one host was interrupted, and another one went
+    /// on from its checkpoint, and says why none has. Without it, runs are left out in which a job cannot have checkpoints, or not
+    /// yet where it was interrupted; if all are, an event of the facade `log` says why, of the target `thalweg::check`. For series
+    /// of runs on several hosts, there is that event in either case.
     ///
     /// Tests of jobs that remember something across records should demand it.
     ///
@@ -489,12 +490,15 @@ impl Runs {
             }
         }
         // A run alone shows nothing of the others.
-        let missing = restored.missing().filter(|_| only.is_none());
-        if let Some(missing) = missing.as_deref().filter(|_| self.must_restore) {
-            panic!("{missing}");
+        let missing = restored.missing("runs that were interrupted").filter(|_| only.is_none());
+        if self.must_restore && only.is_none() {
+            let no_seeds = self.interrupted().is_empty().then_some(NO_SEEDS);
+            if let Some(missing) = missing.as_deref().or(no_seeds) {
+                panic!("{missing}");
+            }
         }
         let before = before + self.interrupted().len();
-        let mut refused = None;
+        let mut series = Restored::default();
         for (seed, restarted) in self.restarted(place_of(Location::caller())) {
             let number = before + seed as usize;
             // Miri has no files.
@@ -502,12 +506,12 @@ impl Runs {
                 continue;
             }
             match restarted.run(job, judge) {
-                Ok(why) => refused = refused.or(why),
+                Ok(why_not) => series.add(why_not),
                 Err(difference) => fail(&restarted.show(), &difference, number),
             }
         }
-        let refused = refused.map(|why| format!("runs on several hosts were left out: {why}"));
-        for what in missing.into_iter().chain(refused) {
+        let series = series.missing("series of runs on several hosts").filter(|_| only.is_none());
+        for what in missing.into_iter().chain(series) {
             log::warn!(target: "thalweg::check", "the check at {}: {what}", Location::caller());
         }
     }
@@ -568,8 +572,10 @@ impl Runs {
             }
         }
         if only.is_none() && std::env::var_os(TCP).is_some() {
-            let number = before + self.clusters().len();
-            for (config, cores, _) in self.clusters() {
+            let clusters = self.clusters();
+            let before = before + clusters.len();
+            for (at, (config, cores, _)) in clusters.into_iter().enumerate() {
+                let number = before + at;
                 let results = on_tcp(&config, &cores, &|env| run(env, number));
                 for (host, result) in results.into_iter().enumerate() {
                     if let Err(difference) = result.and_then(&mut *judge) {
@@ -587,6 +593,8 @@ impl Runs {
 
 /// Why a run that was interrupted shows nothing.
 const ENDED: &str = "the job had ended before";
+/// Why a check without seeds shows nothing.
+const NO_SEEDS: &str = "no run was interrupted: the check has no seeds";
 
 /// Draws other numbers for several hosts than for one.
 const HOSTS_APART: u64 = 1 << 32;

@@ -2,7 +2,7 @@
 //! interrupted, and each record once.
 
 use super::interrupted::Restarted;
-use super::{Answer, Job, LITTLE_CREDIT, Records};
+use super::{Answer, ENDED, Job, LITTLE_CREDIT, Records};
 use crate::config::Config;
 use crate::connector::{Prepared, Sink, SinkContext, SinkWriter};
 use crate::io::RollingFiles;
@@ -102,6 +102,8 @@ impl SinkWriter for Batch {
 
 const KEYS: u64 = 7;
 const RECORDS: u64 = 400;
+/// Of series of runs.
+const SEEDS: u64 = 24;
 
 /// Numbers the records of each key, so that each number of a key comes once if its state and its sink agree.
 fn numbered(env: &Environment) -> Stream<impl Chain<Item = u64> + use<>> {
@@ -124,36 +126,40 @@ fn no_records() -> Records {
     Box::new(|| Ok(Box::new(()) as Answer))
 }
 
-/// Runs the job again and again until it has ended well.
-fn run(seed: u64, job: &Job<'_>) -> String {
+/// Runs the job again and again until it has ended well. Returns what the runs are, and whether there was more than one.
+fn run(seed: u64, job: &Job<'_>) -> (String, bool) {
     let usual = |_| Config { credit: LITTLE_CREDIT, ..Config::default() };
     let series = Restarted::drawn_from(seed, usual);
     let ended = series.run(job, &mut |_| Ok(()));
     let shown = series.show();
-    let refused = ended.unwrap_or_else(|what| panic!("{shown}\n  {what}"));
-    assert_eq!(refused, None, "{shown}");
-    shown
+    let why_not = ended.unwrap_or_else(|what| panic!("{shown}\n  {what}"));
+    assert!(why_not.as_deref().is_none_or(|why| why == ENDED), "{shown}: {why_not:?}");
+    (shown, why_not.is_none())
 }
 
-/// Writes to two ledgers: all that is numbered, and a part that ends long before. Returns whether all of it is there once.
-fn is_committed_once(seed: u64, all: &Ledger, early: &Ledger) -> Result<(), String> {
+/// Writes to two ledgers: all that is numbered, and a part that ends long before. Fails unless all of it is there once; returns whether
+/// there was more than one run.
+fn is_committed_once(seed: u64, all: &Ledger, early: &Ledger) -> Result<bool, String> {
     let job = |env: &Environment| {
         numbered(env).write(all.clone());
         env.range(0..20).write(early.clone());
         no_records()
     };
-    let shown = run(seed, &job);
+    let (shown, goes_on) = run(seed, &job);
     let found = [all.rows(), early.rows()];
     let is_equal = found == [expected(), (0..20).collect()];
-    is_equal.then_some(()).ok_or_else(|| format!("{shown}\n  {found:?}"))
+    is_equal.then_some(goes_on).ok_or_else(|| format!("{shown}\n  {found:?}"))
 }
 
 #[test]
 fn what_runs_commit_that_are_interrupted_is_committed_once() {
-    for seed in 0..24 {
+    let goes_on = |seed: &u64| {
         let [all, early] = [Ledger::default(), Ledger::default()];
-        is_committed_once(seed, &all, &early).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-    }
+        let judged = is_committed_once(*seed, &all, &early);
+        judged.unwrap_or_else(|what| panic!("seed {seed}: {what}"))
+    };
+    let going_on = (0..SEEDS).filter(goes_on).count();
+    assert!(going_on >= SEEDS as usize / 3, "{going_on}");
 }
 
 #[test]
@@ -162,7 +168,7 @@ fn a_sink_that_shows_again_what_is_committed_again_is_found() {
         let ledger = || Ledger { repeats: true, ..Ledger::default() };
         is_committed_once(seed, &ledger(), &ledger()).is_err()
     };
-    assert!((0..24).any(is_found));
+    assert!((0..SEEDS).any(is_found));
 }
 
 /// The lines of the files that are not hidden, in order.
@@ -178,13 +184,16 @@ fn lines(dir: &Path) -> Vec<u64> {
 
 #[test]
 fn rolling_files_of_runs_that_are_interrupted_have_each_record_once() {
-    for seed in 0..24 {
+    let mut going_on = 0;
+    for seed in 0..SEEDS {
         let dir = tempfile::tempdir().unwrap();
         let job = |env: &Environment| {
             numbered(env).write(RollingFiles::new(dir.path()).file_bytes(100).lines());
             no_records()
         };
-        let shown = run(seed, &job);
+        let (shown, goes_on) = run(seed, &job);
+        going_on += usize::from(goes_on);
         assert!(lines(dir.path()) == expected(), "seed {seed}: {shown}\n  {:?}", lines(dir.path()));
     }
+    assert!(going_on >= SEEDS as usize / 3, "{going_on}");
 }

@@ -23,8 +23,9 @@ const RESTARTED: u64 = 1 << 34;
 /// Draws others for what storages do, and for outages.
 const STORAGE: u64 = 1 << 35;
 const OUTAGES: u64 = 1 << 36;
-/// Of how many runs one has a storage of checkpoints that fails, and one a storage that is slow.
+/// Of how many runs one has a storage of checkpoints that fails.
 const FAULTY: usize = 4;
+/// Of how many runs one has a storage that is slow.
 const SLOW: usize = 2;
 /// Of 256 requests, how many fail of each host's storage; and how many failures there are.
 const FAILURES: (u64, u64) = (24, 12);
@@ -96,18 +97,16 @@ impl Restored {
         }
     }
 
-    /// What to say if none has gone on.
-    pub(super) fn missing(&self) -> Option<String> {
+    /// What to say if there were such runs, which are `what`, and none has gone on.
+    pub(super) fn missing(&self, what: &str) -> Option<String> {
         let Self { runs, reasons } = self;
-        if reasons.values().sum::<usize>() < *runs {
+        if *runs == 0 || reasons.values().sum::<usize>() < *runs {
             return None;
         }
         let reasons: Vec<_> =
             reasons.iter().map(|(why, count)| format!("\n  in {count}: {why}")).collect();
         let reasons = reasons.concat();
-        Some(format!(
-            "none of {runs} runs that were interrupted has gone on from a checkpoint{reasons}"
-        ))
+        Some(format!("none of {runs} {what} has gone on from a checkpoint{reasons}"))
     }
 }
 
@@ -255,7 +254,7 @@ impl Restarted {
         Self { runs }
     }
 
-    /// Runs the job, and judges the result. Returns why it was refused, if it was.
+    /// Runs the job, and judges the result. If no run went on after another one, returns why.
     pub(super) fn run(
         &self,
         job: &Job<'_>,
@@ -264,22 +263,30 @@ impl Restarted {
         let dir = tempfile::tempdir().map_err(|error| format!("no directory: {error}"))?;
         let again = self.runs.last().map(|last| repeat_n(last, last.storage.most_failures()));
         for (number, run) in self.runs.iter().chain(again.into_iter().flatten()).enumerate() {
-            let mut is_over = false;
+            let (mut is_over, mut refused) = (false, None);
             for (host, ended) in run.run(job, dir.path()).into_iter().enumerate() {
                 let judged = match ended {
-                    Ok(Ended::Refused(why)) => return Ok(Some(why)),
+                    Ok(Ended::Refused(why)) => {
+                        refused = refused.or(Some(why));
+                        Ok(())
+                    }
                     Ok(Ended::Interrupted) => Ok(()),
                     Ok(Ended::Well(records)) => {
                         // Others may have ended well when it was lost or cut off, and the job begins again.
                         is_over |= HostId(host) == HostId::FIRST;
                         judge(records)
                     }
+                    // The refusal may be the cause.
+                    Err(_) if refused.is_some() => Ok(()),
                     Err(error) => Err(error),
                 };
                 judged.map_err(|what| format!("run {number}, on host {host}: {what}"))?;
             }
+            if refused.is_some() {
+                return Ok(refused);
+            }
             if is_over {
-                return Ok(None);
+                return Ok((number == 0).then(|| ENDED.to_owned()));
             }
         }
         Err(NOT_WELL.to_owned())
@@ -328,25 +335,28 @@ impl Run {
     fn run_on_host(&self, job: &Job<'_>, env: &Environment, dir: &Path) -> Result<Ended, String> {
         let folder = env.folder_of(dir).map_err(failed)?;
         let running = Arc::<OnceLock<JobControl>>::default();
-        let Storage { is_faulty, is_slow, has_lock, failures, attempts } = &self.storage;
-        if *has_lock && !is_slow {
+        let storage = &self.storage;
+        // One that fails has no lock.
+        if storage.has_lock && !storage.is_slow {
             return self.run_with(job, env, &folder, &running);
         }
         let host = env.host().0;
-        let seed = attempts.load(Ordering::Relaxed) << 32 | (3 * self.seed + host as u64);
+        let attempts = storage.attempts.load(Ordering::Relaxed);
+        let seed = attempts << 32 | (3 * self.seed + host as u64);
+        let failures = &storage.failures[host];
         let (rate, most) = FAILURES;
-        let left = if *is_faulty { most - failures[host].load(Ordering::Relaxed) } else { 0 };
+        let left = if storage.is_faulty { most - failures.load(Ordering::Relaxed) } else { 0 };
         let mut faulty = Faulty::around(folder, seed + RESTARTED, rate, left);
-        if *has_lock {
+        if storage.has_lock {
             faulty = faulty.with_lock();
         }
-        if *is_slow {
+        if storage.is_slow {
             let (env, running) = (env.clone(), Arc::clone(&running));
             faulty = faulty.slowed(move |steps| pass(&env, &running, steps));
         }
         let faulty = Arc::new(faulty);
         let ended = self.run_with(job, env, &(Arc::clone(&faulty) as _), &running);
-        failures[host].fetch_add(left - faulty.failures_left(), Ordering::Relaxed);
+        failures.fetch_add(left - faulty.failures_left(), Ordering::Relaxed);
         ended
     }
 
@@ -553,6 +563,22 @@ mod tests {
         assert!(often > drawn.len() / 2, "{drawn:?}");
     }
 
+    /// Why the series of a seed shows nothing of checkpoints.
+    fn why_not(job: &Job<'_>, seed: u64) -> Option<String> {
+        let series = Restarted::drawn_from(seed, |_| Config::default());
+        let ended = series.run(job, &mut |_| Ok(()));
+        ended.unwrap_or_else(|what| panic!("{}\n  {what}", series.show()))
+    }
+
+    #[test]
+    fn a_series_shows_nothing_if_the_job_ends_in_its_first_run() {
+        let nothing = |env: &Environment| env.iter(0..0u8);
+        let much = |env: &Environment| env.range(0..3000).shuffle();
+        let (nothing, much) = (erased(&nothing), erased(&much));
+        assert!((0..8).any(|seed| why_not(&nothing, seed).as_deref() == Some(ENDED)));
+        assert!((0..8).any(|seed| why_not(&much, seed).is_none()));
+    }
+
     #[test]
     fn hosts_are_lost_stopped_and_cut_off_in_series_of_runs() {
         let all: Vec<_> =
@@ -566,7 +592,10 @@ mod tests {
             let is = |steps: u64| (steps > LOST_AFTER) == is_long;
             assert!(count(&|it| matches!(it, Outage::Stopped(_, steps) if is(*steps))) > 4);
             for ways in [1, 2] {
-                let is_cut = |it: &Outage| matches!(it, Outage::Cut(all, steps) if all.len() == ways && is(*steps));
+                let is_cut = |it: &Outage| match it {
+                    Outage::Cut(all, steps) => all.len() == ways && is(*steps),
+                    _ => false,
+                };
                 assert!(count(&is_cut) > 2, "{ways} ways, {is_long}");
             }
         }

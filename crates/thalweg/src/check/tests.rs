@@ -107,6 +107,10 @@ fn a_job_that_must_be_restored_and_is_not_is_found() {
     });
     assert!(said.starts_with("none of 4 runs that were interrupted"), "{said}");
     assert!(said.ends_with("\n  in 4: the job had ended before"), "{said}");
+    let said = complaint(|| {
+        check(|env| env.range(0..5000).sum(|n| n % 7)).seeds(0).must_restore().agrees();
+    });
+    assert_eq!(said, NO_SEEDS);
     // It cannot have any.
     let said = complaint(|| {
         check(|env| env.iter(0..500u16).map(|n| n % 7).map_volatile(|n| n)).must_restore().agrees();

@@ -592,6 +592,8 @@ const WANTED: usize = 2;
 /// A run has every fourth body, and the next run those beside them: each body is run on one core, on three, in two of the drawn
 /// orders, and on one cluster of two or three hosts.
 const APART: usize = 4;
+/// As many as there are runs with encoded exchanges: each body is in one of them.
+const ENCODED_APART: usize = 3;
 
 /// What a body gives.
 struct Expected {
@@ -623,7 +625,8 @@ fn begin_anew(bodies: &[Body]) {
         .collect();
     every_host(|env, number| {
         let all = bodies.iter().zip(&expected).enumerate();
-        for (_, (body, expected)) in all.filter(|(at, _)| (at + number).is_multiple_of(APART)) {
+        let apart = if env.config().encode_exchanges { ENCODED_APART } else { APART };
+        for (_, (body, expected)) in all.filter(|(at, _)| (at + number).is_multiple_of(apart)) {
             begins_anew(env, body, expected)?;
         }
         Ok(())
