@@ -45,7 +45,7 @@ fn ask() -> Result<()> {
     let Args { files, question, tsv, sink, engine } = Args::parse();
     let env = engine.environment()?;
     let (weeks, factors, boroughs) = three_questions(accidents(&env, Csv::new(files)));
-    let asked = move |number: u8| question.is_none_or(|asked| asked == number);
+    let is_wanted = move |number: u8| question.is_none_or(|only| only == number);
     if let Some(dir) = sink.dir() {
         let weeks = weeks.map(|(week, lethal)| (1u8, format!("{week}\t{lethal}")));
         let factors = factors.map(|(factor, Tally { accidents, lethal })| {
@@ -57,7 +57,7 @@ fn ask() -> Result<()> {
         });
         let rows = weeks.merge(factors).merge(boroughs).filter_map(move |(number, row)| {
             let row = if question.is_none() { format!("{number}\t{row}") } else { row };
-            asked(number).then_some(row)
+            is_wanted(number).then_some(row)
         });
         rows.write_lines_parallel(dir);
         return env.run();
@@ -66,13 +66,13 @@ fn ask() -> Result<()> {
         (weeks.collect::<Vec<_>>(), factors.collect::<Vec<_>>(), boroughs.collect::<Vec<_>>());
     env.run()?;
 
-    if asked(1) {
+    if is_wanted(1) {
         let mut weeks = weeks.take()?;
         weeks.sort_unstable();
         let rows = weeks.into_iter().map(|(week, lethal)| [week.to_string(), lethal.to_string()]);
         table(tsv, question.is_none().then_some(1), ["week", "lethal accidents"], rows)?;
     }
-    if asked(2) {
+    if is_wanted(2) {
         let mut factors = factors.take()?;
         factors.sort_by(|(a, x), (b, y)| y.accidents.cmp(&x.accidents).then(a.cmp(b)));
         let rows = factors.into_iter().map(|(factor, tally)| {
@@ -82,7 +82,7 @@ fn ask() -> Result<()> {
         });
         table(tsv, question.is_none().then_some(2), ["factor", "accidents", "lethal"], rows)?;
     }
-    if asked(3) {
+    if is_wanted(3) {
         let mut boroughs = boroughs.take()?;
         boroughs.sort_by(|a, b| (&a.borough, a.week).cmp(&(&b.borough, b.week)));
         let rows = boroughs.into_iter().map(|row| {

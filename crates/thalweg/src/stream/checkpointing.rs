@@ -212,7 +212,7 @@ impl Checkpointing {
             });
             job.savepoints.close();
             if let Err(panic) = taken {
-                // Without this thread, nobody would take checkpoints or suspend the job.
+                // Without this thread, nothing takes checkpoints or suspends the job.
                 job.launched().job.fail(panic);
             }
             job.wait();

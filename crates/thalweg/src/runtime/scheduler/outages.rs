@@ -75,7 +75,7 @@ struct Pulse {
 }
 
 impl Outages {
-    /// Begins an outage among so many hosts, all of which have heard from each other until now.
+    /// Begins an outage among so many hosts; at the first one, all have heard from each other.
     pub(super) fn begin(&mut self, outage: &Outage, hosts: usize) {
         let now = self.now;
         if self.pulses.is_empty() {
