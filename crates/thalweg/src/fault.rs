@@ -209,7 +209,7 @@ mod tests {
     fn jobs_do_without_locks() {
         // Checkpoints have a lock in the series alone.
         let few = [("THALWEG_CHECK_SEEDS", "4"), ("THALWEG_CHECK_SERIES", "8")];
-        for name in [CALLS, "two_runs_of_a_job"] {
+        for name in [CALLS, ON_DISK, "two_runs_of_a_job"] {
             let run = run_test(name, &[(VARIABLE, "HasNoLocks"), few[0], few[1]]);
             let said = String::from_utf8_lossy(&run.stderr);
             assert!(run.status.success(), "{name}: {said}");

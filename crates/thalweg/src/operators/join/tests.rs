@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 use crate::{Environment, ErrorKind, Stream};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -183,8 +184,8 @@ proptest! {
     }
 }
 
-/// One key with many records that are all close: results are emitted as fast as they are accepted, and one
-/// partition of a source is far behind the other.
+/// One key with many records that are all close, where one partition of a source is behind the other: results are
+/// emitted as fast as they are accepted.
 #[test]
 fn a_record_may_have_many_results() {
     let n = 150_u64;
@@ -206,6 +207,29 @@ fn a_record_may_have_many_results() {
     })
     .seeds(4)
     .equals([(n * n, n * (n * (n - 1) / 2) * 1001)]);
+}
+
+/// One partition is far behind the other, so that each record of a key comes in the middle of hundreds. There are two records of
+/// each time.
+#[test]
+fn a_key_may_have_many_records_far_out_of_order() -> crate::Result<()> {
+    let n = 600_u64;
+    let at = move |i: u64| ((i % 2 * n / 2 + i / 2) / 2) as i64;
+    let env = Environment::with_config(Config { cores: NonZeroUsize::MIN, ..Config::default() });
+    // No record is forgotten before the end.
+    let disorder = || Watermarks::bounded_disorder(micros(n as i64));
+    let timed =
+        || env.iter(0..n).assign_timestamps(move |i| Timestamp::from_micros(at(*i)), disorder());
+    let (left, right) = (timed().group_by(|_| ()), timed().group_by(|_| ()));
+    let joined = left.interval_join(right, Interval::within(micros(1)), |_, a, b| (*a, *b));
+    let found = joined.unkey().map(|(_, pair)| pair).collect::<Vec<_>>();
+    env.run()?;
+    let mut found = found.take()?;
+    found.sort_unstable();
+    let pairs = (0..n).flat_map(|a| (0..n).map(move |b| (a, b)));
+    let near: Vec<_> = pairs.filter(|(a, b)| (at(*a) - at(*b)).abs() <= 1).collect();
+    assert_eq!(found, near);
+    Ok(())
 }
 
 #[test]

@@ -591,6 +591,8 @@ mod tests {
     /// Tasks that are ahead wait while receivers of the barrier hold up the task that they wait for.
     #[test]
     fn barriers_pass_partitions_that_are_kept_together() {
+        // The barriers of all runs behind which there were records.
+        let amid = AtomicI64::new(0);
         every(|env| {
             // With an end: much would be in flight in front of each barrier.
             env.parallel_iter(|task, _| (0..60_000i64).step_by(if task == 0 { 1 } else { 100 }))
@@ -601,11 +603,15 @@ mod tests {
                 .shuffle()
                 .for_each(drop);
             let job = env.start()?;
-            (0..3).try_for_each(|_| job.barrier())?;
+            for _ in 0..3 {
+                job.barrier()?;
+                amid.fetch_add(i64::from(!job.is_over()), Ordering::Relaxed);
+            }
             job.drain();
             job.wait()?;
             Ok(())
         });
+        assert!(amid.into_inner() > 0);
     }
 
     /// All records are of one task, which waits for the other as long as the job runs.

@@ -206,11 +206,13 @@ mod tests {
     use crate::check::every;
     use crate::config::BatchMode;
     use crate::operators::time::Watermarks;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     /// Every tenth record arrives far too late: it is in a window or in the side output.
     #[test]
     fn every_record_is_in_one_place() {
+        let some_late = AtomicBool::new(false);
         every(|env| {
             let n = 6_000_i64;
             let at = |n: i64| if n % 10 == 9 { n - 2_000 } else { n };
@@ -234,16 +236,19 @@ mod tests {
             assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));
             let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
             assert_eq!(counted, late.len() as u64, "the windows themselves drop none");
+            some_late.fetch_or(counted > 0, Ordering::Relaxed);
             all.extend(late.into_iter().map(|(_, n)| n));
             all.sort_unstable();
             assert!(all.into_iter().eq(0..n));
             Ok(())
         });
+        assert!(some_late.into_inner());
     }
 
     /// In the tasks that own the keys, records that the windows would drop go to the side output, unchanged.
     #[test]
     fn late_records_are_found_in_the_tasks_of_the_keys() {
+        let some_late = AtomicBool::new(false);
         every(|env| {
             let n = 6_000_i64;
             let at = |n: i64| if n % 10 == 9 { n - 2_000 } else { n };
@@ -264,11 +269,13 @@ mod tests {
             assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));
             let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
             assert_eq!(counted, late.len() as u64, "the windows themselves drop none");
+            some_late.fetch_or(counted > 0, Ordering::Relaxed);
             all.extend(late.into_iter().map(|(_, n)| n));
             all.sort_unstable();
             assert!(all.into_iter().eq(0..n));
             Ok(())
         });
+        assert!(some_late.into_inner());
     }
 
     /// With one partition, and a watermark every few records, it is known exactly which records are late.

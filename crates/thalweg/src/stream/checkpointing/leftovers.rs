@@ -98,6 +98,7 @@ fn checkpoints_that_could_not_be_taken_leave_nothing_once_there_are_newer_ones()
     for (hosts, seed) in [(1, 0), (2, 1)] {
         let (seen, left) = run(hosts, seed);
         assert_eq!(left, [""; 0], "{hosts} hosts, seed {seed}: {seen:?}");
+        assert!(seen.failed > 0 && seen.copies > 0, "{hosts} hosts, seed {seed}: {seen:?}");
         all.taken += seen.taken;
         all.failed += seen.failed;
         all.copies = all.copies.max(seen.copies);

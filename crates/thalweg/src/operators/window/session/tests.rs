@@ -253,6 +253,7 @@ fn late_records_go_to_a_second_stream() {
 
 #[test]
 fn every_record_is_in_a_session_or_late() {
+    let some_late = AtomicBool::new(false);
     every(|env| {
         let n = 6_000_i64;
         let at = |n: i64| if n % 10 == 9 { n - 2_000 } else { n };
@@ -271,11 +272,13 @@ fn every_record_is_in_a_session_or_late() {
         assert!(late.iter().all(|(key, n)| n % 10 == 9 && n % 3 == *key));
         let counted: u64 = stats.operators.iter().map(|op| op.late_records).sum();
         assert_eq!(counted, late.len() as u64);
+        some_late.fetch_or(counted > 0, Ordering::Relaxed);
         all.extend(late.into_iter().map(|(_, n)| n));
         all.sort_unstable();
         assert!(all.into_iter().eq(0..n));
         Ok(())
     });
+    assert!(some_late.into_inner());
 }
 
 /// The sessions of a key with their timing, and the late records, with one partition and a watermark every few records.
