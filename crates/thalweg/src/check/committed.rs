@@ -137,8 +137,8 @@ fn run(seed: u64, job: &Job<'_>) -> (String, bool) {
     (shown, why_not.is_none())
 }
 
-/// Writes to two ledgers: all that is numbered, and a part that ends long before. Fails unless all of it is there once; returns whether
-/// there was more than one run.
+/// Writes to two ledgers: all that is numbered, and a part that ends long before.
+/// Fails unless all of it is there once; returns whether there was more than one run.
 fn is_committed_once(seed: u64, all: &Ledger, early: &Ledger) -> Result<bool, String> {
     let job = |env: &Environment| {
         numbered(env).write(all.clone());
