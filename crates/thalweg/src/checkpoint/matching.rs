@@ -1,7 +1,7 @@
 //! Whether the states of a program are those of the checkpoint that it begins with, and which of these are dropped.
 
 use super::snapshot::{Snapshot, StateId};
-use super::{Checkpoints, Slot, advice};
+use super::{Checkpoints, Shape, Slot, advice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use std::collections::BTreeMap;
@@ -58,14 +58,7 @@ impl Checkpoints {
             );
             return Err(Error::new(ErrorKind::Plan, what));
         }
-        // Without the first of two, the second has its number, and would go on with its state.
-        let may_be_of = |id: &StateId, slot: &Slot| {
-            let is_of = |kind: &str| id.operator.strip_prefix(kind).is_some_and(is_number);
-            let is_alike = slot.id.name == id.name && snapshot.shape(id) == Some(&slot.shape);
-            is_alike && numbered(slot.op).is_some_and(is_of)
-        };
-        let is_doubtful = |id: &&StateId| slots.iter().any(|slot| may_be_of(id, slot));
-        if let Some(id) = of_none.iter().find(is_doubtful) {
+        if let Some(id) = doubtful(&of_none, &slots, &snapshot, numbered) {
             let what = format!(
                 "the checkpoint has {id}, and this program has fewer such operators without names: which of them was removed is \
                  not known, so that none of their states can be dropped: {advice}"
@@ -119,6 +112,26 @@ impl Checkpoints {
         let line = |id: &StateId| format!("{id} is dropped: no operator of this program takes it");
         dropped.iter().map(line).collect()
     }
+}
+
+/// The first of the states that no operator takes which might belong to an operator that takes another one: without the first of two
+/// operators without names, the second has its number, and would go on with its state.
+fn doubtful<'a, 'p>(
+    of_none: &'a [StateId],
+    slots: &[Arc<Slot>],
+    snapshot: &Snapshot,
+    numbered: impl Fn(usize) -> Option<&'p str>,
+) -> Option<&'a StateId> {
+    let may_be_of = |id: &StateId, slot: &Slot| {
+        let is_of = |kind: &str| id.operator.strip_prefix(kind).is_some_and(is_number);
+        // What no operator takes is not migrated.
+        let may_become =
+            |shape: &Shape| *shape == slot.shape || slot.shape.migration(shape).is_ok();
+        slot.id.name == id.name
+            && numbered(slot.op).is_some_and(is_of)
+            && snapshot.shape(id).is_some_and(may_become)
+    };
+    of_none.iter().find(|id| slots.iter().any(|slot| may_be_of(id, slot)))
 }
 
 /// Whether this follows a kind in the id of an operator without a name, as in `count-0` and its twin `count-0-2`.

@@ -56,7 +56,7 @@ impl Shape {
     /// # Errors
     ///
     /// Why they cannot.
-    fn migration(&self, from: &Self) -> Result<Migration, String> {
+    pub(super) fn migration(&self, from: &Self) -> Result<Migration, String> {
         if (&from.operator, from.by_key) != (&self.operator, self.by_key) {
             return Err("the operator is another, or was given something else".to_owned());
         }

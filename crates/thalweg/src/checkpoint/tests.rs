@@ -222,6 +222,23 @@ fn nothing_is_dropped_where_it_is_not_known_which_of_two_operators_is_gone() {
 }
 
 #[test]
+fn nothing_is_dropped_either_where_the_type_of_such_operators_has_changed() {
+    let sum = |env: &Environment, by: u64| {
+        let numbers = env.iter(0..9000u64).group_by(move |n| n % by);
+        numbers.fold(0u32, |sum, _| *sum += 1).unkey().for_each(drop);
+    };
+    let both = |env: &Environment| [5, 7].into_iter().for_each(|by| sum(env, by));
+    let snapshot = saved(both, 2, 1, 10).unwrap().snapshot;
+    let env = dropping();
+    let numbers = env.iter(0..9000u64).group_by(|n| n % 7);
+    numbers.fold(0u64, |sum, _| *sum += 1).unkey().for_each(drop);
+    let begun = Checkpoints::new(Some(snapshot), None);
+    let refused = env.start_with(Some(&begun)).err().expect("it is refused").to_string();
+    assert!(refused.contains("of `fold-"), "{refused}");
+    assert!(refused.contains("operators without names"), "{refused}");
+}
+
+#[test]
 fn torn_snapshots_are_refused_wherever_they_are_torn() {
     let counts = |env: &Environment| {
         env.iter(0..9000u64).group_by(|n| n % 5).count().unkey().for_each(drop);
