@@ -98,6 +98,14 @@ impl Origin {
     }
 }
 
+/// A name is set for a sink, and the stream ends in none, or in one with another name.
+pub(super) fn no_sink_has(name: &str) -> Error {
+    let what = format!(
+        "no sink has got the name `{name}`: call `sink_name` right before the sink, on the stream that ends in it"
+    );
+    Error::new(ErrorKind::Plan, what)
+}
+
 impl Builder {
     /// Begins a stage without inputs.
     pub(crate) fn stage(&mut self, parallelism: Parallelism, bounded: bool) -> usize {
@@ -208,6 +216,15 @@ impl Builder {
             if let Some(state) = &mut self.plan.operators[part].state {
                 state.id = id;
             }
+        }
+    }
+
+    /// Sets the name of the sink in which a stage, or one behind it, is to end.
+    pub(crate) fn set_sink_name(&mut self, stage: usize, name: String) {
+        if let Some(unused) = self.sink_names.insert(stage, name) {
+            let last = self.plan.stages[stage].operators.last();
+            let last = last.map(|&op| self.plan.operators[op].label()).unwrap_or_default();
+            self.errors.push(no_sink_has(&unused).in_operator(last));
         }
     }
 
@@ -535,6 +552,11 @@ mod tests {
         both.into_iter().for_each(|numbers| numbers.sink_name("one").for_each(drop));
         let error = env.run().unwrap_err();
         assert_eq!(error.message(), "two operators are named `one`; names must differ");
+        let env = Environment::new();
+        env.range(0..9).sink_name("first").map(|n| n).sink_name("second").for_each(drop);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        assert!(error.message().starts_with("no sink has got the name `first`"), "{error}");
     }
 
     #[test]
@@ -569,5 +591,19 @@ mod tests {
         let (ids, declared) = named(2);
         assert_eq!(ids, [&first[..], &second, &counts.map(str::to_owned), &total].concat());
         assert_eq!(declared[4..], ["counts", "total/sum", "total"]);
+    }
+
+    #[test]
+    fn calls_at_one_place_with_other_settings_are_no_parts_of_one_another() {
+        let env = Environment::new();
+        let mut greatest = env.range(0..9).boxed();
+        for n in [5, 3] {
+            greatest = greatest.top(n).boxed();
+        }
+        greatest.name("greatest").for_each(drop);
+        let plan = env.plan();
+        let tops = plan.operators.iter().filter(|op| op.kind == "top");
+        let ids = tops.map(|op| plan.state_id(op.id)).collect::<Vec<_>>();
+        assert_eq!(ids, ["top-0", "top-1", "greatest/top", "greatest"]);
     }
 }

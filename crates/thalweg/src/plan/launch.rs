@@ -1,6 +1,6 @@
 //! Turns a plan into running tasks.
 
-use super::builder::Factory;
+use super::builder::{Factory, no_sink_has};
 use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
@@ -646,10 +646,7 @@ pub(crate) fn check(builder: &mut Builder) -> Result<()> {
     }
     if let Some((stage, name)) = builder.sink_names.first_key_value() {
         let last = plan.stages[*stage].operators.last().map(|&op| plan.operators[op].label());
-        let what = format!(
-            "no sink has got the name `{name}`: call `sink_name` right before the sink, on the stream that ends in it"
-        );
-        return Err(Error::new(ErrorKind::Plan, what).in_operator(last.unwrap_or_default()));
+        return Err(no_sink_has(name).in_operator(last.unwrap_or_default()));
     }
     // Without a tail, its head would wait for the end of the first round for ever. The last stream of its body may be one
     // that needs no sink.

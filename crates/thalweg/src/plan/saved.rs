@@ -254,10 +254,10 @@ impl Plan {
         let (op, whole) = (&self.operators[id], self.whole_of(id)?);
         let is_part = |other: &usize| self.whole_of(*other).is_some_and(|of| of.id == whole.id);
         let before = (0..id).rev().take_while(is_part);
-        let id = format!("{}/{}", whole.name, op.kind);
+        let first = format!("{}/{}", whole.name, op.kind);
         match before.filter(|other| self.operators[*other].kind == op.kind).count() {
-            0 => Some(id),
-            before => Some(format!("{id}-{}", before + 1)),
+            0 => Some(first),
+            before => Some(format!("{first}-{}", before + 1)),
         }
     }
 
@@ -268,7 +268,9 @@ impl Plan {
         let mut added_behind = self.operators[id + 1..].iter().take_while(is_same_call);
         let whole = added_behind.find(|op| op.name != op.kind)?;
         // One call of a method may follow another at the same place, as in a loop of the program: each ends with such an operator.
-        let ends_a_call = |op: &Operator| op.kind == whole.kind && op.details == whole.details;
+        // What it was given may differ, as in a function of the program that is called twice.
+        let phase = |op: &Operator| op.details.get("phase").cloned();
+        let ends_a_call = |op: &Operator| op.kind == whole.kind && phase(op) == phase(whole);
         let is_of_another_call = self.operators[id..whole.id].iter().any(ends_a_call);
         (part.name == part.kind && !is_of_another_call).then_some(whole)
     }

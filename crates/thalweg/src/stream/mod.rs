@@ -267,7 +267,7 @@ impl<C: Chain> Stream<C> {
     ///
     /// # Errors
     ///
-    /// If the stream ends in no sink, as where it is split, the job is refused at its start.
+    /// If the stream ends in no sink, as where it is split, or has got another name for it before, the job is refused at its start.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -280,7 +280,7 @@ impl<C: Chain> Stream<C> {
     /// # Ok::<(), thalweg::Error>(())
     /// ```
     pub fn sink_name(self, name: impl Into<String>) -> Self {
-        self.builder().sink_names.insert(self.stage, name.into());
+        self.builder().set_sink_name(self.stage, name.into());
         self
     }
 }
