@@ -69,6 +69,9 @@ pub trait Data: Sized + Send + 'static {
     fn schema() -> Schema;
 
     /// The bytes that this value owns on the heap, in addition to `size_of::<Self>()`; an estimate is enough.
+    ///
+    /// What is in an [`Arc`](std::sync::Arc) counts for each holder, and for the one state of a task, as that of `scan`, in equal
+    /// parts for each: tasks may share it.
     fn heap_size(&self) -> usize {
         0
     }
@@ -498,6 +501,28 @@ fn too_many_empty() -> DecodeError {
 #[inline]
 pub(super) fn list_heap<'a, T: Data>(items: impl IntoIterator<Item = &'a T>) -> usize {
     if needs_drop::<T>() { items.into_iter().map(T::heap_size).sum() } else { 0 }
+}
+
+thread_local!(static DIVIDES: Cell<bool> = const { Cell::new(false) });
+
+/// Measures a value, of which what is shared counts in equal parts for each holder. Not to be used where a part is measured again when
+/// it is removed: by then it may have other holders.
+pub(crate) fn divide_shared(measure: impl FnOnce() -> usize) -> usize {
+    struct Restored(bool);
+
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            DIVIDES.set(self.0);
+        }
+    }
+
+    let _restored = Restored(DIVIDES.replace(true));
+    measure()
+}
+
+/// What counts for this holder of a shared value of so many bytes: all of it, unless [shared values are divided](divide_shared).
+fn shared<T: ?Sized>(value: &Arc<T>, bytes: usize) -> usize {
+    if DIVIDES.get() { bytes / Arc::strong_count(value).max(1) } else { bytes }
 }
 
 mod values;

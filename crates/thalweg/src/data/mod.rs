@@ -30,7 +30,9 @@ pub use batch::{Batch, BytesBatch, TextBatch};
 pub use codec::derive_support;
 pub use codec::{Data, DecodeError, Portable, Wire};
 #[doc(hidden)]
-pub(crate) use codec::{decode_whole, encode_words, extend_from, extend_words, of_ours};
+pub(crate) use codec::{
+    decode_whole, divide_shared, encode_words, extend_from, extend_words, of_ours,
+};
 pub(crate) use evolve::Migration;
 pub use hash::{HASH_VERSION, hash_bytes, hash_u64, mix};
 pub use key::Key;

@@ -54,6 +54,12 @@ impl<S> HeapEstimate<S> {
         }
     }
 
+    /// Whether states have changed since the last measurement.
+    #[inline(always)]
+    pub(crate) fn has_changed(&self) -> bool {
+        Self::OWNS && self.since > 0
+    }
+
     /// The estimated bytes of all states.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> usize {

@@ -301,6 +301,16 @@ fn heap_is_counted() {
 }
 
 #[test]
+fn what_is_shared_is_divided_where_it_does_not_count_for_each_holder() {
+    let (text, list) = (Arc::<str>::from("x".repeat(6000)), Arc::<[u64]>::from(vec![0; 1000]));
+    let all = (text.clone(), text, list.clone(), list, Arc::new(7_u64));
+    let bytes = 6000 + 2 * size_of::<usize>() + 8000;
+    assert_eq!(all.heap_size(), 2 * bytes + 8);
+    assert_eq!(divide_shared(|| all.heap_size()), bytes + 8);
+    assert_eq!(all.heap_size(), 2 * bytes + 8);
+}
+
+#[test]
 fn a_list_of_one_lies_in_place_again() {
     use smallvec::SmallVec;
     for list in [vec![], vec![7u64], vec![7, 8, 9]] {

@@ -213,7 +213,7 @@ strings! {
     String, |text| text.capacity();
     Box<str>, |text| text.len();
     // The reference counts are stored beside the text.
-    Arc<str>, |text| text.len() + 2 * size_of::<usize>();
+    Arc<str>, |text| shared(text, text.len() + 2 * size_of::<usize>());
 }
 
 /// A path is encoded as its bytes, which need not be UTF-8.
@@ -242,7 +242,7 @@ impl Data for std::path::PathBuf {
 }
 
 macro_rules! pointers {
-    ($($pointer:ident: $($bound:ident)+;)*) => {$(
+    ($($pointer:ident: $($bound:ident)+, $heap:expr;)*) => {$(
         impl<T: $($bound +)+> Data for $pointer<T> {
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
@@ -264,17 +264,17 @@ macro_rules! pointers {
                 T::schema()
             }
 
-            /// Counts a shared value once for each holder.
             fn heap_size(&self) -> usize {
-                size_of::<T>() + (**self).heap_size()
+                let size: fn(&Self, usize) -> usize = $heap;
+                size(self, size_of::<T>() + (**self).heap_size())
             }
         }
     )*};
 }
 
 pointers! {
-    Box: Data;
-    Arc: Data Sync;
+    Box: Data, |_, bytes| bytes;
+    Arc: Data Sync, shared;
 }
 
 impl<T: Data> Data for Option<T> {
@@ -448,7 +448,7 @@ impl<T: Data> Data for SmallVec<[T; 1]> {
 }
 
 /// A list that is shared where it is cloned, and copied when it is sent to another process: encoded as a `Vec`. Each
-/// holder counts the memory of all elements as its own.
+/// holder counts the memory of all elements as its own, but for states of which there is one in each task.
 impl<T: Data + Sync> Data for Arc<[T]> {
     fn encode(&self, out: &mut Vec<u8>) {
         write_varint(self.len() as u64, out);
@@ -470,7 +470,7 @@ impl<T: Data + Sync> Data for Arc<[T]> {
 
     #[inline]
     fn heap_size(&self) -> usize {
-        size_of_val(&**self) + list_heap(&**self)
+        shared(self, size_of_val(&**self) + list_heap(&**self))
     }
 }
 

@@ -246,13 +246,14 @@ impl<I: Record + ?Sized, S: Data + Clone, F: Send + Sync, O, N: Pipe> Pipe
         });
         self.scoped.event(event);
         if matches!(event, Event::Round(_)) {
-            self.heap.changed();
+            self.heap.restarted();
         }
     }
 
     fn resume(&mut self) -> Flow {
-        if let Err(error) = self.heap.fit(Some(&self.scoped.state.state)) {
-            self.scoped.op.fail(error);
+        let RoundScoped { op, state, .. } = &self.scoped;
+        if let Err(error) = guard(op, || self.heap.fit(Some(&state.state))) {
+            op.fail(error);
         }
         self.scoped.resume()
     }
@@ -293,6 +294,10 @@ where
 #[cfg(test)]
 mod tests {
     use crate::check::every;
+    use crate::config::{BatchMode, Config, Scheduler};
+    use crate::data::{Data, DecodeError, Schema};
+    use crate::prelude::*;
+    use std::num::NonZeroUsize;
 
     #[test]
     fn each_task_remembers_its_own() {
@@ -316,5 +321,84 @@ mod tests {
             assert_eq!(first.take()?.unwrap(), 10 * tasks);
             Ok(())
         });
+    }
+
+    /// Keeps so many bytes for each record of a round.
+    fn keeping(
+        of_round: u64,
+        bytes: usize,
+    ) -> impl Fn(&mut Vec<String>, (u64, u64)) -> (u64, u64) + Send + Sync + 'static {
+        move |kept, (round, n)| {
+            if round == of_round {
+                kept.push("x".repeat(bytes));
+            }
+            (round, n)
+        }
+    }
+
+    #[test]
+    fn the_state_of_a_round_takes_no_memory_in_the_next_one() {
+        let config = Config {
+            memory: 1_200_000,
+            cores: NonZeroUsize::MIN,
+            scheduler: Scheduler::Deterministic { seed: 1 },
+            turn: NonZeroUsize::MIN,
+            batch: BatchMode::Fixed { size: 8 },
+            ..Config::default()
+        };
+        let env = Environment::with_config(config);
+        // The first one has 900 kB in the first round, the second one in the second, for which few records come.
+        let (_, left) = env
+            .iter((0..600_u64).map(|n| (0_u64, n)))
+            .iterate(2, (), |pairs, _| {
+                let first = pairs.shuffle().stateful_map(Vec::<String>::new(), keeping(0, 1500));
+                let second = first.shuffle().stateful_map(Vec::<String>::new(), keeping(1, 9000));
+                second.filter(|(_, n)| n % 6 == 0).map(|(round, n)| (round + 1, n))
+            })
+            .all_rounds();
+        let left = left.count().collect_one();
+        env.run().unwrap();
+        assert_eq!(left.take().unwrap(), Some(100));
+    }
+
+    /// A state that cannot be measured.
+    #[derive(Clone)]
+    struct Unmeasured(Vec<u8>);
+
+    impl Data for Unmeasured {
+        fn encode(&self, out: &mut Vec<u8>) {
+            self.0.encode(out);
+        }
+
+        fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+            Vec::decode(input).map(Self)
+        }
+
+        fn key_hash(&self) -> u64 {
+            self.0.key_hash()
+        }
+
+        fn schema() -> Schema {
+            Vec::<u8>::schema()
+        }
+
+        fn heap_size(&self) -> usize {
+            panic!("no size")
+        }
+    }
+
+    #[test]
+    fn a_panic_where_a_state_is_measured_has_the_operator() {
+        let env = Environment::new();
+        env.iter(0..9_u64).stateful_map(Unmeasured(Vec::new()), |_, n| n).for_each(drop);
+        let error = env.run().unwrap_err();
+        let is_named = error.operator().is_some_and(|name| name.starts_with("stateful_map ("));
+        assert!(is_named && error.to_string().contains("no size"), "{error}");
+        let env = Environment::new();
+        let (numbers, init) = (env.iter(0..9_u64), Unmeasured(Vec::new()));
+        numbers.connect(env.iter([1_u64]), init, |_, _| {}).map(|(n, _)| n).for_each(drop);
+        let error = env.run().unwrap_err();
+        let is_named = error.operator().is_some_and(|name| name.starts_with("connect ("));
+        assert!(is_named && error.to_string().contains("no size"), "{error}");
     }
 }

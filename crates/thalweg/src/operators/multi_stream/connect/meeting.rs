@@ -212,7 +212,7 @@ where
     }
 
     fn resume(&mut self) -> Flow {
-        if let Err(error) = self.heap.fit(Some(&self.state)) {
+        if let Err(error) = guard(&self.op, || self.heap.fit(Some(&self.state))) {
             self.failed = true;
             self.op.fail(error);
         }
@@ -298,7 +298,7 @@ where
     fn round_ends(&mut self, controls_come_again: bool) {
         if controls_come_again {
             self.state = S::clone(&self.init);
-            self.heap.changed();
+            self.heap.restarted();
             self.open = !self.waits;
         }
     }
