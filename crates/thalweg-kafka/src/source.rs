@@ -212,7 +212,8 @@ impl KafkaSource {
     /// brokers are of another cluster. For a cluster that was restored with the records and offsets that it had; without it such a
     /// topic ends the job, as the same offset means another record. Topics are told from each other by their ids, which brokers
     /// have since version 2.8. Nor are brokers asked then whether they still have the last record of the checkpoint, as leaders have
-    /// other epochs there.
+    /// other epochs there. Where a restored topic has the id that it had, but leaders of earlier epochs, its records wait for about two
+    /// minutes, in which the brokers might only be cut off.
     ///
     /// ```
     /// use thalweg_kafka::KafkaSource;

@@ -47,7 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A partition without a failure for so long begins with the first pause again.
 const FORGOTTEN: Duration = Duration::from_secs(5);
 
-/// After so many answers in a row that a partition has no leader it is logged. They come each [`LONGEST_PAUSE`].
+/// After so many answers in a row that a partition has no leader, or one of an earlier epoch, it is logged. They come each [`LONGEST_PAUSE`].
 const SAID_AFTER: u32 = 10;
 /// After so many in a row with a leader of an earlier epoch, it is believed: in about two minutes.
 const BELIEVED_AFTER: u32 = 120;
@@ -301,13 +301,12 @@ impl Shared {
             let mut state = self.state();
             let asked = state.partitions.iter_mut();
             let asked = asked.filter(|assigned| names.contains(&assigned.topic));
-            let mut leaderless = Vec::new();
+            let mut waiting = Vec::new();
             match found {
                 Ok(topics) => asked.for_each(|assigned| {
                     settle(assigned, &topics, self.are_same);
-                    if assigned.leaderless == SAID_AFTER {
-                        leaderless.push(format!("{}/{}", assigned.topic, assigned.number));
-                    }
+                    let line = |why| format!("{}/{} {why}", assigned.topic, assigned.number);
+                    waiting.extend(why_waiting(assigned).map(line));
                 }),
                 Err(fault) => {
                     let without = asked.filter(|assigned| assigned.leader.is_none());
@@ -341,11 +340,8 @@ impl Shared {
             }
             drop(state);
             self.changed.notify_all();
-            for partition in leaderless {
-                let reader = self.client.connections().operator();
-                log::warn!(
-                    "{reader}: {partition} has no leader for now, so its records wait: the brokers that have them may be away"
-                );
+            for line in waiting {
+                log::warn!("{}: {line}", self.client.connections().operator());
             }
         }
     }
@@ -416,7 +412,9 @@ impl Shared {
             turn += 1;
             let mut moved = Vec::new();
             let take = |at: usize, answered: Answered, buffer| match verdict(answered.code) {
-                Verdict::Answered => queues[at].put(wanted[at].from, answered, buffer),
+                Verdict::Answered => {
+                    queues[at].put((wanted[at].from, wanted[at].epoch), answered, buffer);
+                }
                 Verdict::Over(Trouble::OutOfRange) => queues[at].out_of_range(wanted[at].epoch),
                 Verdict::Over(trouble) => queues[at].fail(trouble),
                 Verdict::FindLeader(trouble) => {
@@ -528,6 +526,20 @@ impl State {
     fn forget(&mut self, node: i32) {
         let of_it = self.partitions.iter_mut().filter(|assigned| assigned.is_led_by(node));
         of_it.for_each(Assigned::forget_leader);
+    }
+}
+
+/// Why the records of a partition wait, when that is to be logged: once.
+fn why_waiting(assigned: &Assigned) -> Option<&'static str> {
+    match (assigned.leaderless, assigned.older) {
+        (SAID_AFTER, _) => Some(
+            "has no leader for now, so its records wait: the brokers that have them may be away",
+        ),
+        (_, SAID_AFTER) => Some(
+            "has a leader from before the last record that was read, as brokers say, so its records wait: these brokers may be cut off; \
+             if the cluster was restored, the job goes on in about two minutes",
+        ),
+        _ => None,
     }
 }
 

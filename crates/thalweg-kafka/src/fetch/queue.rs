@@ -165,14 +165,15 @@ impl Queue {
         self.state().spare.pop().unwrap_or_default()
     }
 
-    /// Takes records that were asked for from this offset on.
-    pub(super) fn put(&self, from: i64, answered: Answered, buffer: Vec<u8>) {
+    /// Takes the answer to a request for records from this offset on, with this epoch.
+    pub(super) fn put(&self, (from, epoch): (i64, i32), answered: Answered, buffer: Vec<u8>) {
         let mut state = self.state();
         let was_behind = self.is_behind(&state);
         self.end.set(answered.end);
         state.is_answered = true;
-        // Two brokers may be asked for the partition at once, when its leader has just changed.
-        if state.asks().0 != from {
+        // Two brokers may be asked for the partition at once, when its leader has just changed. What the one before answers to a request
+        // from this offset on, with an epoch, is no look back.
+        if state.asks().0 != from || (state.looks_back && epoch >= 0) {
             return self.wake_if_changed(state, was_behind);
         }
         if let Some(Diverging { epoch, end }) = answered.diverges
@@ -193,7 +194,7 @@ impl Queue {
             self.keep(&mut state, buffer);
             match found {
                 Err(wrong) => state.fail(Trouble::Wrong(wrong)),
-                // Asked for again.
+                // The record is requested again.
                 Ok(None) => return self.wake_if_changed(state, was_behind),
                 Ok(Some((first, epoch))) => {
                     // Compaction may have removed the record.

@@ -4,6 +4,7 @@ use super::budget::{Asking, BEYOND, Budget, PAUSE};
 use super::queue::{Queue, Taken, Trouble, Wants};
 use super::{
     Assigned, BELIEVED_AFTER, KEPT, Plan, Verdict, WAIT, WITHOUT_MEANING, settle, verdict,
+    why_waiting,
 };
 use crate::ahead::Room;
 use crate::client::Options;
@@ -52,7 +53,7 @@ fn queue_behind(epoch: Option<i32>) -> (Queue, Arc<AtomicUsize>) {
 fn put(queue: &Queue, from: i64, count: i64) {
     let bytes = batches(from, count);
     let answered = Answered { end: 100, length: bytes.len(), ..Answered::default() };
-    queue.put(from, answered, bytes);
+    queue.put((from, -1), answered, bytes);
 }
 
 /// What a request for this partition alone would ask for, if no others hold anything.
@@ -113,7 +114,7 @@ fn answers_without_whole_batches_are_asked_for_again() {
     let (queue, waked) = queue();
     for length in [0, 30, BATCH - 1] {
         let bytes = batches(5, 1);
-        queue.put(5, Answered { length, ..Answered::default() }, bytes);
+        queue.put((5, -1), Answered { length, ..Answered::default() }, bytes);
     }
     assert_eq!(wanted(&queue), wants(5, -1, false));
     assert_eq!(waked.load(Ordering::Relaxed), 1, "it is known that there is nothing");
@@ -129,7 +130,7 @@ fn answers_without_whole_batches_are_asked_for_again() {
 fn a_reader_looks_again_when_it_is_known_or_not_whether_there_are_records() {
     let (queue, waked) = queue();
     let answer = |from, end| {
-        queue.put(from, Answered { end, ..Answered::default() }, Vec::new());
+        queue.put((from, -1), Answered { end, ..Answered::default() }, Vec::new());
         (queue.is_answered(), waked.swap(0, Ordering::Relaxed))
     };
     let lost = || {
@@ -172,7 +173,7 @@ fn trouble_comes_behind_the_records_before_it() {
                 let answered = Answered { length: BATCH, ..Answered::default() };
                 let mut torn = batches(6, 1);
                 torn[16] = 9;
-                queue.put(6, answered, torn);
+                queue.put((6, -1), answered, torn);
             }
             Trouble::OutOfRange => queue.out_of_range(-1),
             other => queue.fail(other),
@@ -193,7 +194,7 @@ fn trouble_comes_behind_the_records_before_it() {
 /// Of a broker whose log has this epoch until an offset, and a later one behind it.
 fn diverges(queue: &Queue, from: i64, epoch: i32, end: i64) {
     let diverges = Some(Diverging { epoch, end });
-    queue.put(from, Answered { end: 100, diverges, ..Answered::default() }, Vec::new());
+    queue.put((from, -1), Answered { end: 100, diverges, ..Answered::default() }, Vec::new());
 }
 
 fn diverged(end: Option<i64>, epoch: i32, read: i32) -> (Taken, bool) {
@@ -232,7 +233,9 @@ fn a_record_of_another_epoch_than_the_one_that_was_read_is_trouble() {
     let queue = looks_back(7);
     // Of another request, and of one that there was no room for.
     put(&queue, 5, 1);
-    queue.put(4, Answered { length: 30, ..Answered::default() }, self::batches(4, 1));
+    let bytes = self::batches(4, 2);
+    queue.put((4, 7), Answered { length: bytes.len(), ..Answered::default() }, bytes);
+    queue.put((4, -1), Answered { length: 30, ..Answered::default() }, self::batches(4, 1));
     assert_eq!(queue.take(&mut batches), (Taken::Nothing, false));
     assert_eq!(wanted(&queue), wants(4, -1, false));
     put(&queue, 4, 2);
@@ -243,7 +246,7 @@ fn a_record_of_another_epoch_than_the_one_that_was_read_is_trouble() {
         (3, |queue| put(queue, 4, 2)),
         (7, |queue| {
             let bytes = self::batches(5, 1);
-            queue.put(4, Answered { length: bytes.len(), ..Answered::default() }, bytes);
+            queue.put((4, -1), Answered { length: bytes.len(), ..Answered::default() }, bytes);
         }),
         (7, |queue| queue.out_of_range(-1)),
         (7, |queue| queue.forget_epoch_behind(6)),
@@ -327,10 +330,13 @@ fn leaders_of_earlier_epochs_are_believed_once_all_brokers_say_so() {
     assert!(assigned.is_led_by(3));
     assigned.forget_leader();
     put(&assigned.queue, 5, 1);
+    let mut said = Vec::new();
     for _ in 0..BELIEVED_AFTER {
         settle(&mut assigned, &found(1, 2), true);
         assert!(assigned.leader.is_none());
+        said.extend(why_waiting(&assigned));
     }
+    assert!(said.len() == 1 && said[0].contains("two minutes"), "{said:?}");
     settle(&mut assigned, &found(1, 2), true);
     assert!(assigned.is_led_by(1), "the cluster was restored");
 }
@@ -351,7 +357,7 @@ fn leaders_from_before_a_checkpoint_are_not_believed() {
     assert!(assigned.leader.is_none());
     settle(&mut assigned, &found(2, 7), true);
     assert!(assigned.is_led_by(2));
-    assert_eq!(wanted(&assigned.queue), wants(5, 7, true), "it is asked for the record before");
+    assert_eq!(wanted(&assigned.queue), wants(5, 7, true), "the record before is requested");
 }
 
 #[test]
@@ -365,7 +371,7 @@ fn buffers_count_with_all_of_their_memory() {
         let length = bytes.len();
         let mut buffer = Vec::with_capacity(1024);
         buffer.extend_from_slice(&bytes);
-        queue.put(next, Answered { length, ..Answered::default() }, buffer);
+        queue.put((next, -1), Answered { length, ..Answered::default() }, buffer);
         next += 1;
     }
     assert_eq!(next, 9, "four of them, though what is in them is little");
@@ -409,7 +415,7 @@ impl Many {
         let length = bytes.len();
         let mut buffer = Vec::with_capacity(LONG);
         buffer.extend_from_slice(&bytes);
-        queue.put(*next, Answered { length, end: 1000, ..Answered::default() }, buffer);
+        queue.put((*next, -1), Answered { length, end: 1000, ..Answered::default() }, buffer);
         *next += 1;
         true
     }
