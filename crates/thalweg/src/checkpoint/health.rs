@@ -34,7 +34,7 @@ struct Newest {
 }
 
 impl Checkpoints {
-    /// The job begins with its snapshot, which is the checkpoint of this number, in a file of so many bytes.
+    /// The job begins with its snapshot, which is the checkpoint of this number, in a file of this length.
     pub(crate) fn began_with(&self, (number, bytes): (u64, u64)) {
         if let Some(snapshot) = &*lock(&self.restored) {
             let newest = Newest { number, bytes, at: snapshot.clock.now, took: None };

@@ -114,8 +114,10 @@ pub(crate) struct Stored {
     /// The digest of its head, in which are those of all that it has, its parts included.
     digest: u64,
     pub(crate) snapshot: Snapshot,
-    /// The length of its file, and how long ago it was written, if that is known.
+    /// The length of its file, and that of all that belongs to it.
+    pub(crate) own: u64,
     pub(crate) bytes: u64,
+    /// How long ago it was written, if that is known.
     pub(crate) age: Option<Duration>,
     /// Why newer ones could not be read.
     pub(crate) skipped: Vec<Error>,
@@ -484,7 +486,8 @@ impl Store {
                     let (own, _) = own.unwrap_or_default();
                     let bytes = own + Self::bytes_of(&*self.folder, &snapshot, &parts);
                     let age = self.age(number).flatten();
-                    let stored = Some(Stored { number, digest, snapshot, bytes, age, skipped });
+                    let stored =
+                        Some(Stored { number, digest, snapshot, own, bytes, age, skipped });
                     return Ok(Newest { stored, begun, unreadable });
                 }
                 // It may be sound, or is one of another version.
@@ -599,20 +602,22 @@ impl Store {
     }
 
     /// Writes a checkpoint, whose parts are written. It counts when this returns, and older ones that are not needed any
-    /// more are removed.
+    /// more are removed. Returns the length of its file.
     ///
     /// # Errors
     ///
     /// If it cannot be written, there is one with this number already, or another run has begun or may have.
-    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot, parts: Vec<Part>) -> Result<()> {
+    pub(crate) fn write(&self, number: u64, snapshot: &Snapshot, parts: Vec<Part>) -> Result<u64> {
         let name = Self::name_of(number);
-        let mut written = self.write_file(&name, snapshot, &parts).map(drop);
+        let mut bytes = 0;
+        let mut written =
+            self.write_file(&name, snapshot, &parts).map(|(_, length)| bytes = length);
         if written.is_ok() {
             written = self.may_publish();
             // Its numbers may be lower. Without a lock, it may have begun with this one, or knows that it does not count.
             if is_superseded(&written) && self.lock.is_some() {
                 let _ = self.folder.remove(&name);
-                return written;
+                return written.map(|()| bytes);
             }
         }
         let referred = Referred::by(snapshot, parts);
@@ -623,7 +628,7 @@ impl Store {
         written?;
         // One too many does no harm.
         let _ = self.keep(KEPT, number);
-        Ok(())
+        Ok(bytes)
     }
 
     /// How the names of the parts begin that this host writes in this run, once the run is known.
@@ -647,13 +652,13 @@ impl Store {
         };
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let name = format!("{begins}{number}{SUFFIX}");
-        let digest = self.write_file(&name, snapshot, &[])?;
+        let (digest, _) = self.write_file(&name, snapshot, &[])?;
         let spilled: BTreeSet<_> = snapshot.all_files().map(|file| file.name.clone()).collect();
         Ok(Part { name, digest, spilled: spilled.into_iter().collect() })
     }
 
     /// Writes a file, which is there and on the disk when this returns. Returns the digest of its head.
-    fn write_file(&self, name: &str, snapshot: &Snapshot, parts: &[Part]) -> Result<u64> {
+    fn write_file(&self, name: &str, snapshot: &Snapshot, parts: &[Part]) -> Result<(u64, u64)> {
         let (head, entries) = snapshot.pieces();
         let entries: Vec<_> = entries.collect();
         let mut content = Vec::new();
@@ -670,7 +675,7 @@ impl Store {
         due?;
         created
             .map_err(|cause| Error::io(&self.dir().join(name), "write the checkpoint", cause))?;
-        Ok(digest)
+        Ok((digest, (header.len() + length) as u64))
     }
 
     /// Removes files of these names to which no checkpoint refers. One that cannot be removed does no harm.

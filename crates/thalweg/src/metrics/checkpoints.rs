@@ -40,7 +40,8 @@ pub struct CheckpointStats {
     pub taken: u64,
     /// How many attempts have failed in this run.
     pub failed: u64,
-    /// Why the last attempt has failed, if it has. The job goes on, and tries again.
+    /// Why the last attempt has failed, if it has, which may be one for a savepoint or to suspend the job. Unless that ends the job, it
+    /// goes on, and the next attempt follows.
     pub failure: Option<String>,
 }
 
@@ -53,7 +54,8 @@ pub struct NewestCheckpoint {
     /// How long ago its barrier was sent; of the one that this run began with, how long ago that had passed.
     #[serde(with = "seconds")]
     pub age: Duration,
-    /// The bytes that the first host has stored for it, without copies of what operators have on disk.
+    /// The length of its file, which the first host has written: without the parts of other hosts, and without copies of what
+    /// operators have on disk.
     pub bytes: u64,
     /// How long it took, from when its barrier was sent until it counted; `None` for the one that this run began with.
     #[serde(default, with = "optional_seconds")]

@@ -164,11 +164,11 @@ impl Checkpointing {
                         stored.number
                     ));
                 }
-                (Some(stored.snapshot), stored.number, stored.bytes, Some(resumption))
+                (Some(stored.snapshot), stored.number, stored.own, Some(resumption))
             }
         };
         let last = store.number_after(first);
-        let written = Mutex::new(Written { last, complete: first, bytes: 0, ended: false });
+        let written = Mutex::new(Written { last, complete: first, ended: false });
         let (named, warnings) = (config.dir.clone(), warnings.clone());
         let writer = Arc::new(Writer { store, named, host, point, written, warnings, pauses });
         let storage = Arc::clone(&writer) as _;
@@ -420,12 +420,12 @@ impl Checkpointing {
                 let written = self.writer.write(&taken, &parts, false);
                 self.writer.store.folder().pass_time();
                 let written = written?;
-                if written {
-                    let counted = self.counted(job, began);
+                if let Some(stored) = written {
+                    let counted = self.counted(stored, (job.now(), began));
                     job.launched().job.counts(epoch, purpose.awaits_commits(), counted);
                     commit(job, commits);
                 }
-                return Ok(written);
+                return Ok(written.is_some());
             }
             (Ok(None), _) => Ok(false),
             (Ok(Some(_)), refused) => refused,
@@ -436,13 +436,8 @@ impl Checkpointing {
         written
     }
 
-    /// Notes for statistics that a checkpoint counts, whose barrier was sent at `began`.
-    fn counted(&self, job: &RunningJob, began: Nanos) -> Counted {
-        let (number, bytes) = {
-            let written = lock(&self.writer.written);
-            (written.complete, written.bytes)
-        };
-        let now = job.now();
+    /// Notes for statistics that a checkpoint of this number and length counts, whose barrier was sent at `began`.
+    fn counted(&self, (number, bytes): (u64, u64), (now, began): (Nanos, Nanos)) -> Counted {
         let counted = Counted { number, bytes, took: now.saturating_sub(began) };
         self.checkpoints.counts(counted, now);
         counted

@@ -307,7 +307,7 @@ impl History {
             let Ok(part) = other.write_part(HostId(1), &second) else { continue };
             let is_over = self.is_superseded(store);
             match store.write(number, &first, vec![part.clone()]) {
-                Ok(()) => {
+                Ok(_) => {
                     assert!(!is_over, "checkpoint {number} is published by a superseded run");
                     self.publish(unique as usize);
                 }

@@ -35,7 +35,8 @@ fn the_newest_checkpoint_that_can_be_read_is_found() {
         let store = Store::open(folder).unwrap();
         assert!(store.newest().unwrap().is_none());
         for number in 1..5 {
-            store.write(number, &snapshot(number), Vec::new()).unwrap();
+            let bytes = store.write(number, &snapshot(number), Vec::new()).unwrap();
+            assert_eq!(bytes, store.newest().unwrap().unwrap().own);
         }
         let numbers = || Store::numbers(&**folder).unwrap();
         assert_eq!(numbers(), [3, 4]);
@@ -182,7 +183,7 @@ fn a_run_that_is_superseded_removes_nothing_and_publishes_nothing() {
         let numbers = || Store::numbers(&**folder).unwrap();
         let first = run();
         first.may_publish().unwrap();
-        (1..3).for_each(|number| first.write(number, &snapshot(number), Vec::new()).unwrap());
+        (1..3).for_each(|number| _ = first.write(number, &snapshot(number), Vec::new()).unwrap());
         let second = run();
         first.keep(0, u64::MAX).unwrap();
         first.clear().unwrap();
@@ -369,7 +370,7 @@ fn written_late(
         }
     });
     let run = Store { folder: Arc::new(folder), ..run };
-    let written = run.write(before + 2, &snapshot(2), vec![part]);
+    let written = run.write(before + 2, &snapshot(2), vec![part]).map(drop);
     (memory, written)
 }
 
@@ -454,7 +455,7 @@ fn all_of_a_folder_can_be_removed_also_what_does_not_count() {
         let store = begun(folder).0;
         let first = store.number_after(0) + 1;
         (first..first + 3)
-            .for_each(|number| store.write(number, &snapshot(1), Vec::new()).unwrap());
+            .for_each(|number| _ = store.write(number, &snapshot(1), Vec::new()).unwrap());
         drop(store);
         folder.replace("run-0000000009-begun", b"token");
         folder.replace("spilled-a-0.records", b"a");

@@ -33,16 +33,19 @@ pub(super) struct Written {
     pub(super) last: u64,
     /// The number of the last one that is complete, or 0.
     pub(super) complete: u64,
-    /// How many bytes this host has stored for that one, if it was written in this run.
-    pub(super) bytes: u64,
     /// Whether the last one was taken at the end of all tasks: none follows.
     pub(super) ended: bool,
 }
 
 impl Writer {
-    /// Writes a checkpoint, unless the last one was written; returns whether it was. If not, its parts are removed, but for those of
-    /// the last one, which may be tried again: the next run removes them.
-    pub(super) fn write(&self, taken: &Taken, parts: &[Part], ended: bool) -> Result<bool> {
+    /// Writes a checkpoint, unless the last one was written; returns its number and the length of its file. If it is not written, its
+    /// parts are removed, but for those of the last one, which may be tried again: the next run removes them.
+    pub(super) fn write(
+        &self,
+        taken: &Taken,
+        parts: &[Part],
+        ended: bool,
+    ) -> Result<Option<(u64, u64)>> {
         let remove_parts = || {
             if !ended {
                 self.store.remove_parts(parts.to_vec());
@@ -51,7 +54,7 @@ impl Writer {
         let mut written = lock(&self.written);
         if written.ended {
             remove_parts();
-            return Ok(false);
+            return Ok(None);
         }
         if let Err(error) = taken.syncs.iter().try_for_each(|sync| sync()) {
             remove_parts();
@@ -59,17 +62,14 @@ impl Writer {
         }
         // Also if it fails: a number is never used twice.
         written.last += 1;
-        if let Err(error) = self.store.write(written.last, &taken.snapshot, parts.to_vec()) {
-            // A network's file system may say so of a file that it has stored.
-            if self.store.lacks(written.last) {
-                remove_parts();
-            }
-            return Err(error);
+        let stored = self.store.write(written.last, &taken.snapshot, parts.to_vec());
+        // A network's file system may say so of a file that it has stored.
+        if stored.is_err() && self.store.lacks(written.last) {
+            remove_parts();
         }
-        let (head, entries) = taken.snapshot.pieces();
-        let bytes = head.len() + entries.map(<[u8]>::len).sum::<usize>();
-        (written.complete, written.bytes, written.ended) = (written.last, bytes as u64, ended);
-        Ok(true)
+        let bytes = stored?;
+        (written.complete, written.ended) = (written.last, ended);
+        Ok(Some((written.complete, bytes)))
     }
 
     /// Whether one that could not be written since the one with this number may be there all the same.
