@@ -1,7 +1,7 @@
 //! Assigns timestamps to records and emits watermarks.
 
 use super::drift::Drift;
-use super::saved::{Restored, Saved, SavedGenerator, SavedGenerators};
+use super::saved::{Restored, Saved, SavedGenerator, SavedGenerators, SplitsBefore};
 use super::splits::Splits;
 use super::watermarks::watermark_of;
 use super::{WatermarkGenerator, Watermarks};
@@ -14,7 +14,6 @@ use crate::plan::{Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::support::saved_watermark::Entry as Progress;
 use crate::time::{Timestamp, Untimed};
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -79,6 +78,7 @@ impl<C: Chain> Stream<C> {
             find,
             watermarks,
             drift,
+            splits_before: OnceLock::new(),
         });
         timed.builder().time_origins.assigned(timed.stage);
         if drifts { timed.tied(TieKind::Drift) } else { timed }
@@ -93,6 +93,8 @@ pub struct Assign<C, F, G> {
     watermarks: Watermarks<G>,
     /// How far tasks may be apart, and their progress once the first of them is made.
     drift: Option<(Duration, OnceLock<Arc<Drift>>)>,
+    /// The generators of splits that tasks go on with, once the first of them is made.
+    splits_before: OnceLock<Option<Arc<SplitsBefore<G>>>>,
 }
 
 impl<C, F, G> Chain for Assign<C, F, G>
@@ -120,7 +122,7 @@ where
         let push = AssignPush {
             task: cx.task,
             saved,
-            splits_before: restored.splits::<C::Item>(),
+            splits_before: SplitsBefore::of_task(&self.splits_before, restored.splits::<C::Item>()),
             restored: Some(Box::new(restored)),
             before: None,
             drift,
@@ -169,8 +171,8 @@ pub struct AssignPush<I: ?Sized, F, G, N> {
     restored: Option<Box<Restored<G>>>,
     /// The watermark of that checkpoint. It is sent before all else.
     before: Option<Timestamp>,
-    /// The generators of splits in that checkpoint which this task has not entered.
-    splits_before: BTreeMap<String, G>,
+    /// The generators of splits in that checkpoint, if it has some.
+    splits_before: Option<Arc<SplitsBefore<G>>>,
     drift: Option<Arc<Drift>>,
     partitions: Arc<Partitions>,
     /// The partition of the current records, if the source reports pieces of partitions.
@@ -233,27 +235,22 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
         let ended = event == Event::End;
         let at = own.max(self.said).max(self.before);
         let progress = Progress { holds: !self.idle && !ended, ended, at };
-        let named =
-            |split, is_current, generator: G| SavedGenerator { split, is_current, generator };
-        let mut generators = Vec::new();
-        // Other tasks may not have entered some of them yet.
-        if self.task == 0 {
-            let before = self.splits_before.iter();
-            generators
-                .extend(before.map(|(name, of)| named(Some(name.clone()), false, of.clone())));
+        let (mut generators, mut files) = (Vec::new(), Vec::new());
+        // What tasks of this host may still enter: one that has ended enters nothing.
+        if let Event::Barrier(epoch) = event {
+            let before = self.splits_before.iter().flat_map(|before| before.at_barrier(epoch));
+            generators.extend(before);
+            files = self.partitions.at_barrier(epoch);
         }
+        let current = |split, generator: G| SavedGenerator { split, is_current: true, generator };
         if !ended && self.splits.is_empty() && self.partition.is_none() {
-            generators.push(named(None, true, self.generator.clone()));
+            generators.push(current(None, self.generator.clone()));
         }
         for (split, generator) in self.splits.generators(&self.generator).filter(|_| !ended) {
             if let Some(name) = self.partitions.split_name(split) {
-                generators.push(named(Some(name), true, generator));
+                generators.push(current(Some(name), generator));
             }
         }
-        let files = match event {
-            Event::Barrier(epoch) => self.partitions.at_barrier(epoch),
-            _ => Vec::new(),
-        };
         Saved { progress, generators, files }
     }
 
@@ -278,11 +275,12 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
             PartitionEvent::PieceEnd => return self.enter(None),
             PartitionEvent::Splits(count) => self.splits.announce(count),
             PartitionEvent::Split(split) => {
-                let name = match self.splits_before.is_empty() {
-                    true => None,
-                    false => self.partitions.split_name(split),
+                let before = match &self.splits_before {
+                    Some(before) if !self.splits.has(split) => {
+                        self.partitions.split_name(split).and_then(|name| before.enter(&name))
+                    }
+                    _ => None,
                 };
-                let before = name.and_then(|name| self.splits_before.remove(&name));
                 let first = before.as_ref().unwrap_or(&self.first);
                 let is_new = self.splits.enter(split, &mut self.generator, first);
                 // It holds event time back from now on, though it may take long to open.
@@ -294,6 +292,11 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
             PartitionEvent::Quiet(split) => self.splits.quiet(split, self.clock.now()),
             PartitionEvent::Behind(split) => self.splits.behind(split),
             PartitionEvent::SplitEnd(split) => {
+                if let Some(before) = &self.splits_before
+                    && let Some(name) = self.partitions.split_name(split)
+                {
+                    before.end(&name);
+                }
                 self.splits.end(split, &mut self.generator, &self.first);
             }
             PartitionEvent::NoSplit => {

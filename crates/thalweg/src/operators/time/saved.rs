@@ -1,8 +1,8 @@
 //! What a task that generates watermarks saves: how far event time was, and what its generators remember.
 //!
 //! A task that goes on from a checkpoint must take no record for late that would not have been late otherwise. So the
-//! generator of a split goes to the task that reads the split, by its name; until a task reads it, the first one saves
-//! it as it was. Any other task may get the records of any task from before, and begins with the generator whose
+//! generator of a split goes to the task that reads the split, by its name; until a task of a host reads it, the first
+//! one there that a barrier reaches saves it as it was. Any other task may get the records of any task from before, and begins with the generator whose
 //! watermark is least, unless the source gives each task what it read before. Of files, the watermark of each is saved.
 
 use super::WatermarkGenerator;
@@ -10,15 +10,16 @@ use super::watermarks::watermark_of;
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Record};
 use crate::error::Result;
-use crate::flow::Event;
+use crate::flow::{Epoch, Event};
 use crate::plan::TaskContext;
 use crate::support::saved_watermark::{Entry as Progress, least};
+use crate::sync::{Mutex, lock};
 use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What one task saves.
 pub(super) struct Saved<G> {
@@ -252,6 +253,63 @@ impl<G: Clone> SavedGenerators<G> {
     }
 }
 
+/// The generators of splits in the checkpoint that the job began with, for all tasks of this host. None of these may have read a split
+/// yet, and another host may read it: both save its generator, of which that of the other host is the current one.
+pub(super) struct SplitsBefore<G>(Mutex<Carried<G>>);
+
+struct Carried<G> {
+    /// Each with whether a task of this host has entered the split, and saves its generator from then on.
+    splits: BTreeMap<String, (bool, G)>,
+    /// The last barrier at which the others were saved.
+    saved: Epoch,
+}
+
+impl<G: Clone> SplitsBefore<G> {
+    /// That of an operator, which its first task creates; `None` if there are none.
+    pub(super) fn of_task(
+        all: &OnceLock<Option<Arc<Self>>>,
+        splits: BTreeMap<String, G>,
+    ) -> Option<Arc<Self>> {
+        let new = || (!splits.is_empty()).then(|| Arc::new(Self::new(splits)));
+        all.get_or_init(new).clone()
+    }
+
+    fn new(splits: BTreeMap<String, G>) -> Self {
+        let splits = splits.into_iter().map(|(name, generator)| (name, (false, generator)));
+        Self(Mutex::new(Carried { splits: splits.collect(), saved: Epoch::default() }))
+    }
+
+    /// The generator with which a task enters a split of this name, if it is one of these.
+    pub(super) fn enter(&self, name: &str) -> Option<G> {
+        let mut carried = lock(&self.0);
+        let (is_entered, generator) = carried.splits.get_mut(name)?;
+        *is_entered = true;
+        Some(generator.clone())
+    }
+
+    /// A task has read a split of this name to its end.
+    pub(super) fn end(&self, name: &str) {
+        lock(&self.0).splits.remove(name);
+    }
+
+    /// Those of splits that no task has entered, for the first task of this host that a barrier reaches, and none for the others: they
+    /// save what they have entered until it reaches them.
+    pub(super) fn at_barrier(&self, epoch: Epoch) -> Vec<SavedGenerator<G>> {
+        let mut carried = lock(&self.0);
+        if epoch <= carried.saved {
+            return Vec::new();
+        }
+        carried.saved = epoch;
+        let left = carried.splits.iter().filter(|(_, (is_entered, _))| !is_entered);
+        let saved = left.map(|(name, (_, generator))| SavedGenerator {
+            split: Some(name.clone()),
+            is_current: false,
+            generator: generator.clone(),
+        });
+        saved.collect()
+    }
+}
+
 /// What tasks have saved.
 pub(super) struct Restored<G> {
     /// Each with the number of the task.
@@ -366,6 +424,30 @@ mod tests {
         let greatest: Vec<_> =
             splits.iter().map(|(name, generator)| (&**name, generator.greatest())).collect();
         assert_eq!(greatest, [("a", at(8)), ("b", at(7)), ("c", at(4))]);
+    }
+
+    #[test]
+    fn splits_that_no_task_has_entered_are_saved_once_at_each_barrier() {
+        let all = OnceLock::new();
+        let splits = || BTreeMap::from(["a", "b", "c"].map(|name| (name.to_owned(), seen(7))));
+        let tasks = [0, 1].map(|_| SplitsBefore::of_task(&all, splits()).expect("there are some"));
+        let at_barrier = |task: usize, epoch| {
+            let saved = tasks[task].at_barrier(Epoch(epoch));
+            assert!(saved.iter().all(|saved| !saved.is_current));
+            saved.into_iter().filter_map(|saved| saved.split).collect::<Vec<_>>()
+        };
+        assert_eq!(at_barrier(1, 1), ["a", "b", "c"]);
+        assert!(at_barrier(0, 1).is_empty());
+        assert_eq!(tasks[0].enter("b").and_then(|generator| generator.greatest()), at(7));
+        assert!(tasks[0].enter("d").is_none());
+        assert_eq!(at_barrier(0, 2), ["a", "c"]);
+        assert!(at_barrier(1, 2).is_empty());
+        // Another split of the name.
+        assert!(tasks[1].enter("b").is_some());
+        tasks[0].end("b");
+        assert!(tasks[1].enter("b").is_none());
+        assert_eq!(at_barrier(1, 3), ["a", "c"]);
+        assert!(SplitsBefore::<Disorder>::of_task(&OnceLock::new(), BTreeMap::new()).is_none());
     }
 
     #[test]

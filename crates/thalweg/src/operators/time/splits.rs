@@ -37,6 +37,11 @@ impl<G> Splits<G> {
         self.all.is_empty() && self.announced == 0
     }
 
+    /// Whether it was entered, and has not ended.
+    pub(super) fn has(&self, split: usize) -> bool {
+        self.all.contains_key(&split)
+    }
+
     /// So many more are to be entered: the others may be ahead of them, as the generators of a checkpoint may be.
     pub(super) fn announce(&mut self, count: usize) {
         self.announced += count;
