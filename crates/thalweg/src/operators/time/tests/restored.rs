@@ -17,10 +17,11 @@ type Timed = Stream<Boxed<i64, Timestamp>>;
 /// Begins a job that counts records in windows of ten seconds.
 fn begin(
     timed: &dyn Fn(&Environment) -> Timed,
+    cores: usize,
     restored: Option<Snapshot>,
 ) -> (JobHandle, Output<Vec<u64>>) {
     let env = Environment::with_config(Config {
-        cores: NonZeroUsize::MIN,
+        cores: NonZeroUsize::new(cores).unwrap(),
         scheduler: Scheduler::Deterministic { seed: 1 },
         turn: NonZeroUsize::MIN,
         batch: BatchMode::Fixed { size: 1 },
@@ -31,28 +32,48 @@ fn begin(
     (env.start_with(Some(&Checkpoints::new(restored, None))).unwrap(), counts)
 }
 
-/// How many records are in windows, if the job is interrupted after so many steps. `None` if it had ended by then.
-fn on_time(timed: &dyn Fn(&Environment) -> Timed, interrupted_after: Option<usize>) -> Option<u64> {
+/// How many records are in windows, if each run is interrupted on so many cores after so many steps, and the last one, on `cores`, is
+/// not. `None` if one of them had ended by then.
+fn on_time(
+    timed: &dyn Fn(&Environment) -> Timed,
+    interrupted: &[(usize, usize)],
+    cores: usize,
+) -> Option<u64> {
     let mut restored = None;
-    if let Some(steps) = interrupted_after {
-        let (job, _) = begin(timed, None);
+    for &(cores, steps) in interrupted {
+        let (job, _) = begin(timed, cores, restored.take());
         job.drive_for(steps);
         let taken = job.snapshot().unwrap();
         job.cancel();
         job.wait().err()?;
         restored = taken.map(|taken| taken.snapshot);
     }
-    let (job, counts) = begin(timed, restored);
+    let (job, counts) = begin(timed, cores, restored);
     job.wait().unwrap();
     Some(counts.take().unwrap().into_iter().sum())
 }
 
 /// So many records are on time, wherever the job is interrupted.
 fn as_many_are_on_time(expected: u64, timed: &dyn Fn(&Environment) -> Timed) {
-    assert_eq!(on_time(timed, None), Some(expected), "without an interruption");
-    let all: Vec<_> = (0..400).map_while(|steps| on_time(timed, Some(steps))).collect();
+    assert_eq!(on_time(timed, &[], 1), Some(expected), "without an interruption");
+    let all: Vec<_> = (0..400).map_while(|steps| on_time(timed, &[(1, steps)], 1)).collect();
     assert!(all.len() > 5, "it is interrupted at {} steps", all.len());
     assert!(all.iter().all(|count| *count == expected), "{all:?}");
+}
+
+/// So many records are on time, however many tasks there are in each run. The second one may be interrupted before it has read
+/// anything.
+fn as_many_are_on_time_in_several_tasks(expected: u64, timed: &dyn Fn(&Environment) -> Timed) {
+    for [first, second, third] in [[2, 1, 3], [2, 3, 2], [3, 2, 1]] {
+        assert_eq!(on_time(timed, &[], first), Some(expected), "on {first} cores");
+        for again in [0, 4] {
+            let run = |steps| on_time(timed, &[(first, steps), (second, again)], third);
+            let all: Vec<_> = (0..400).step_by(3).map_while(run).collect();
+            assert!(all.len() > 2, "it is interrupted at {} steps", all.len());
+            let cores = [first, second, third];
+            assert!(all.iter().all(|count| *count == expected), "{cores:?}, {again}: {all:?}");
+        }
+    }
 }
 
 /// Expects as much disorder as there has been.
@@ -149,9 +170,11 @@ fn what_a_generator_of_the_program_has_learned_is_not_forgotten() {
 fn each_split_has_the_watermark_that_it_had() {
     let source = || Waiting(&[&[(1, 100), (5, 60)], &[(1, 50), (2, 120)]]);
     let at = |second: &i64| Timestamp::from_secs(*second);
-    as_many_are_on_time(3, &|env| {
+    let timed = |env: &Environment| {
         env.read(source()).assign_timestamps(at, Watermarks::monotonous()).boxed()
-    });
+    };
+    as_many_are_on_time(3, &timed);
+    as_many_are_on_time_in_several_tasks(3, &timed);
 }
 
 /// Another kind of generator begins anew, and so does one that was not saved.
@@ -166,13 +189,13 @@ fn a_new_version_of_a_program_may_have_another_generator() {
         &|env| env.read(source()).assign_timestamps(at, learned()).boxed(),
     ];
     for from in kinds {
-        let (job, _) = begin(from, None);
+        let (job, _) = begin(from, 1, None);
         job.drive_for(3);
         let taken = job.snapshot().unwrap().expect("it goes on");
         job.cancel();
         let _ = job.wait();
         for to in kinds {
-            let (job, counts) = begin(to, Some(taken.snapshot.clone()));
+            let (job, counts) = begin(to, 1, Some(taken.snapshot.clone()));
             job.wait().unwrap();
             assert_eq!(counts.take().unwrap(), [1, 1, 1]);
         }
