@@ -305,7 +305,7 @@ impl Shared {
             match found {
                 Ok(topics) => asked.for_each(|assigned| {
                     settle(assigned, &topics, self.are_same);
-                    let line = |why| format!("{}/{} {why}", assigned.topic, assigned.number);
+                    let line = |why: &str| format!("{}/{} {why}", assigned.topic, assigned.number);
                     waiting.extend(why_waiting(assigned).map(line));
                 }),
                 Err(fault) => {
