@@ -159,7 +159,7 @@ fn what_runs_commit_that_are_interrupted_is_committed_once() {
         judged.unwrap_or_else(|what| panic!("seed {seed}: {what}"))
     };
     let going_on = (0..SEEDS).filter(goes_on).count();
-    assert!(going_on >= SEEDS as usize / 3, "{going_on}");
+    assert!(going_on >= SEEDS as usize / 6, "{going_on}");
 }
 
 #[test]
@@ -195,5 +195,5 @@ fn rolling_files_of_runs_that_are_interrupted_have_each_record_once() {
         going_on += usize::from(goes_on);
         assert!(lines(dir.path()) == expected(), "seed {seed}: {shown}\n  {:?}", lines(dir.path()));
     }
-    assert!(going_on >= SEEDS as usize / 3, "{going_on}");
+    assert!(going_on >= SEEDS as usize / 6, "{going_on}");
 }

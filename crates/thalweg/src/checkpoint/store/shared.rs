@@ -74,7 +74,7 @@ impl Store {
         let proof = self.proof.as_ref()?.name.clone();
         let identity =
             |stored: &super::Stored| Identity { number: stored.number, digest: stored.digest };
-        let bytes = begun.map_or(0, |stored| stored.bytes);
+        let bytes = begun.map_or(0, |stored| stored.own);
         Some(RestorePoint { proof, checkpoint: begun.map(identity), bytes })
     }
 
