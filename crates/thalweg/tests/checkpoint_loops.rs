@@ -22,7 +22,7 @@ macro_rules! restored {
         let out = $job(&env).collect::<Vec<_>>();
         env.run().expect("a job of which all is saved");
         drop(out);
-        check($job).any_tasks().must_restore().seeds(24)
+        check($job).any_tasks().must_restore().seeds(12)
     }};
 }
 
@@ -266,7 +266,7 @@ fn what_comes_from_outside_a_loop_is_restored() {
             .all_rounds(add);
         outcome.map(|outcome| outcome.state).merge(left.filter(|n| *n < 1000))
     })
-    .seeds(60)
+    .seeds(16)
     .equals((25..30u64).chain([25 * 20]));
     restored!(|env: &Environment| {
         let [one, other] = dealt(env, 60).split();
@@ -454,7 +454,7 @@ fn the_solution_of_a_delta_iteration_is_restored() {
         let rounds = outcome.map(|outcome| (100, outcome.rounds));
         solution.unkey().map(|(n, (visits, _))| (n, visits)).merge(rounds)
     })
-    .seeds(60)
+    .seeds(16)
     .equals((0..20u64).map(|n| (n, 3u64)).chain([(100, 61)]));
     // Keys that own memory; a task may have none that changes.
     restored!(|env: &Environment| {
@@ -581,7 +581,7 @@ fn what_a_loop_has_on_disk_is_restored() {
     .any_tasks()
     .memory(200_000)
     .must_restore()
-    .seeds(40)
+    .seeds(10)
     .equals(std::iter::repeat_n(230u64, 2000));
     check(|env| {
         let lengths = texts(env).replay(30, 0u64, |texts, _| texts.map(|text| text.len() as u64));
@@ -590,6 +590,6 @@ fn what_a_loop_has_on_disk_is_restored() {
     .any_tasks()
     .memory(200_000)
     .must_restore()
-    .seeds(40)
+    .seeds(10)
     .equals([30 * 2000 * 200u64]);
 }

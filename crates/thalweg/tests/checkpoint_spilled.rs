@@ -371,20 +371,20 @@ fn every_way_to_interrupt_a_job_that_spills_is_sound() {
         .any_tasks()
         .memory(1 << 12)
         .must_restore()
-        .seeds(24)
+        .seeds(8)
         .equals((0..1000).map(|n| (long(n), 3u64)));
     check(|env| env.parallel_iter(dealt).map(long).unique())
         .any_tasks()
         .memory(1 << 12)
         .must_restore()
-        .seeds(24)
+        .seeds(8)
         .equals((0..1000).map(long));
     check(|env| env.parallel_iter(dealt).map(long).sorted())
         .any_tasks()
         .memory(1 << 12)
         .ordered()
         .must_restore()
-        .seeds(24)
+        .seeds(8)
         .equals((0..1000).flat_map(|n| [long(n), long(n), long(n)]));
 }
 
@@ -404,7 +404,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .any_tasks()
     .memory(1 << 14)
     .must_restore()
-    .seeds(12)
+    .seeds(8)
     .equals(paired.chain(alone));
     check(|env| {
         let [records, control] = numbers(env, 900).split();
@@ -416,7 +416,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .any_tasks()
     .memory(1 << 14)
     .must_restore()
-    .seeds(12)
+    .seeds(8)
     .equals((0..900u64).map(|n| (n, 3600u64)));
     check(|env| {
         let [one, other] = env.iter(0..1200u64).split();
@@ -425,6 +425,6 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     })
     .memory(1 << 14)
     .must_restore()
-    .seeds(12)
+    .seeds(8)
     .equals((0..300u64).map(|n| (n, 4 * n)));
 }
