@@ -242,7 +242,8 @@ fn a_record_of_another_epoch_than_the_one_that_was_read_is_trouble() {
     assert_eq!(queue.take(&mut batches), diverged(None, 3, 7));
     assert_eq!(wanted(&queue), Wants::Nothing);
     // The same record, of which the broker has lost the epoch; one that was compacted; one that was deleted; and a leader of before.
-    let goes_on: [(i32, fn(&Queue)); 4] = [
+    type After = fn(&Queue);
+    let goes_on: [(i32, After); 4] = [
         (3, |queue| put(queue, 4, 2)),
         (7, |queue| {
             let bytes = self::batches(5, 1);
