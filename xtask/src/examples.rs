@@ -1,7 +1,7 @@
 //! Example programs: all are built and run, and their answers are checked.
 
+use crate::metadata;
 use crate::process::{cargo, program, root, run};
-use crate::{killed, metadata};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
@@ -289,14 +289,8 @@ pub(crate) fn check() -> Result<()> {
     // `graphs/written.json` writes there, whatever the build's target directory.
     std::fs::create_dir_all(root().join("target"))?;
     let folder = metadata.target.join("release/examples");
-    RUNS.iter().try_for_each(|run| {
-        run.check(&folder)?;
-        run.check_written(&folder)
-    })
+    RUNS.iter().try_for_each(|run| run.check(&folder))
 }
-
-/// The programs without `--output`: those that measure several jobs, and one whose graph has what is written.
-const NO_OUTPUT: [&str; 6] = ["fusion", "graph", "latency", "scaling", "skew", "sustain"];
 
 /// The runs of programs that look at one process, or that start others of their own.
 const ONE_PROCESS: [&str; 5] = ["fusion", "latency", "misbehave", "skew", "sustain"];
@@ -329,35 +323,24 @@ impl Run {
         self.check_by(program("timeout").arg(LIMIT_SECONDS).arg(folder.join(self.example)))
     }
 
-    /// Runs an example that prints rows once more, with checkpoints, so that it writes them.
-    fn check_written(&self, folder: &Path) -> Result<()> {
-        if !self.arguments.contains(&"--tsv") || NO_OUTPUT.contains(&self.example) {
-            return Ok(());
-        }
-        let dir = tempfile::tempdir().context("there is no room for a temporary folder")?;
-        let (rows, saved) = (dir.path().join("rows"), dir.path().join("saved"));
-        let mut command = program("timeout");
-        command.arg(LIMIT_SECONDS).arg(folder.join(self.example));
-        command.args(self.arguments.iter().filter(|argument| **argument != "--tsv"));
-        command.arg("--output").arg(&rows).arg("--checkpoint").arg(&saved);
-        let title = format!("{} --output ROWS --checkpoint SAVED", self.title());
-        let printed = answer(&title, command.args(["--checkpoint-interval", "1ms"]))?;
-        if !printed.is_empty() {
-            bail!("{title}: it printed {printed}");
-        }
-        let written = killed::rows(&rows).and_then(|rows| self.judge(&rows.join("\n")));
-        written.with_context(|| format!("{title} in {}", root().display()))
-    }
-
     /// Runs the example by a command that lacks its arguments.
     fn check_by(&self, command: &mut Command) -> Result<()> {
-        let title = self.title();
-        let answer = answer(&title, command.args(self.arguments))?;
-        self.judge(&answer).with_context(|| format!("{title} in {}", root().display()))
-    }
-
-    fn title(&self) -> String {
-        [&[self.example], self.arguments].concat().join(" ")
+        let title = [&[self.example], self.arguments].concat().join(" ");
+        let start = Instant::now();
+        let output = command
+            .args(self.arguments)
+            .output()
+            .with_context(|| format!("cannot start {title}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => {}
+            Some(124) => bail!("{title}: not done after {LIMIT_SECONDS} s\n{said}"),
+            _ => bail!("{title}: ended with {}\n{said}", output.status),
+        }
+        let answer = String::from_utf8_lossy(&output.stdout);
+        self.judge(&answer).with_context(|| format!("{title} in {}", root().display()))?;
+        println!("{title}: ran in {:.2} s", start.elapsed().as_secs_f64());
+        Ok(())
     }
 
     fn judge(&self, answer: &str) -> Result<()> {
@@ -369,20 +352,6 @@ impl Run {
             None => Ok(()),
         }
     }
-}
-
-/// What a command prints that runs an example with a limit of time.
-fn answer(title: &str, command: &mut Command) -> Result<String> {
-    let start = Instant::now();
-    let output = command.output().with_context(|| format!("cannot start {title}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    match output.status.code() {
-        Some(0) => {}
-        Some(124) => bail!("{title}: not done after {LIMIT_SECONDS} s\n{said}"),
-        _ => bail!("{title}: ended with {}\n{said}", output.status),
-    }
-    println!("{title}: ran in {:.2} s", start.elapsed().as_secs_f64());
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ mod first_program;
 mod fuzz;
 mod hosts;
 mod kafka;
-mod killed;
 mod kubernetes;
 mod lines;
 mod long;

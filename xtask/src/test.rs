@@ -7,8 +7,8 @@
 use crate::beside::{Beside, Ended, Niceness};
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kafka, killed, kubernetes, metadata, mpi, networks,
-    objects, oracles, profile, reproduce, setup, temporary, tidy, unlinked,
+    examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
+    oracles, profile, reproduce, setup, temporary, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -118,18 +118,9 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "examples",
-        about: "example programs build, run, and print and write the known answer",
+        about: "example programs build, run and give the known answer",
         fast: false,
         run: |_| examples::check().map(|()| Outcome::Done),
-    },
-    Step {
-        name: "killed",
-        about: "example programs that are killed and run again write each row once",
-        fast: false,
-        run: |totals| {
-            killed::check(totals)?;
-            some_ran(totals)
-        },
     },
     Step {
         name: "hosts",
