@@ -47,7 +47,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A partition without a failure for so long begins with the first pause again.
 const FORGOTTEN: Duration = Duration::from_secs(5);
 
-/// After so many answers in a row that a partition has no leader, or one of an earlier epoch, it is logged. They come each [`LONGEST_PAUSE`].
+/// After so many answers in a row that a partition has no leader, or one of an earlier epoch, it is logged. They come each
+/// [`LONGEST_PAUSE`].
 const SAID_AFTER: u32 = 10;
 /// After so many in a row with a leader of an earlier epoch, it is believed: in about two minutes.
 const BELIEVED_AFTER: u32 = 120;

@@ -2,9 +2,10 @@
 //! records, and transactions whose time is over.
 
 use crate::broker::{Broker, PATIENCE, Right};
+use crate::folders::Folders;
 use crate::{Test, logs};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -128,24 +129,6 @@ fn started(source: KafkaSource, folder: Option<&Path>, seen: &Arc<Seen>) -> Resu
         .try_map(|message| message.text().map(str::to_owned))
         .for_each(move |text| sees.add(text));
     env.start()
-}
-
-/// The folders of the checkpoints of a job that is run again: a program has one job with each.
-struct Folders(tempfile::TempDir, usize);
-
-impl Folders {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap(), 0)
-    }
-
-    fn next(&mut self) -> PathBuf {
-        let path = |number: usize| self.0.path().join(number.to_string());
-        if self.1 > 0 {
-            std::fs::rename(path(self.1), path(self.1 + 1)).unwrap();
-        }
-        self.1 += 1;
-        self.0.path().join(self.1.to_string())
-    }
 }
 
 /// Runs a job until it has read so many records, and ends it with a checkpoint.

@@ -9,6 +9,7 @@ mod broker;
 #[cfg(feature = "tls")]
 mod encrypted;
 mod faults;
+mod folders;
 mod formats;
 mod hosts;
 mod killed;

@@ -7,8 +7,11 @@
 #[path = "../broker/broker.rs"]
 #[allow(dead_code)]
 mod broker;
+#[path = "../broker/folders.rs"]
+mod folders;
 
 use broker::{Broker, PATIENCE, run_tests, send};
+use folders::Folders;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use std::num::NonZeroUsize;
@@ -157,24 +160,6 @@ fn is_lost(job: JobHandle, at: &str, parts: &[&str]) {
     let says = ["read (", "main.rs", at, ": the brokers have lost records: ", "leader epoch "];
     for part in says.iter().chain(parts) {
         assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
-}
-
-/// The checkpoints of a job that is run again: a program has one job with each folder.
-struct Folders(tempfile::TempDir, usize);
-
-impl Folders {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap(), 0)
-    }
-
-    fn next(&mut self) -> PathBuf {
-        let path = |number: usize| self.0.path().join(number.to_string());
-        if self.1 > 0 {
-            std::fs::rename(path(self.1), path(self.1 + 1)).unwrap();
-        }
-        self.1 += 1;
-        self.0.path().join(self.1.to_string())
     }
 }
 

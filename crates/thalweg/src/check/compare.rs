@@ -44,9 +44,8 @@ fn compare_encoded(
     let (missing, unexpected) = (without(&expected, &found), without(&found, &expected));
     if missing.is_empty() && unexpected.is_empty() {
         if ordered {
-            let _ = write!(message, "\n  {elsewhere} records are in another place");
-            message.push_str(", and none is missing");
-            return Err(message);
+            let what = format!("{elsewhere} records are in another place, and none is missing");
+            return Err(format!("{message}\n  {what}"));
         }
         return Ok(());
     }

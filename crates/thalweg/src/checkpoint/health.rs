@@ -62,11 +62,14 @@ impl Checkpoints {
     pub(crate) fn stats(&self, now: Nanos) -> Option<CheckpointStats> {
         self.storage.as_ref()?;
         let health = lock(&self.health);
-        let newest = health.newest.as_ref().map(|Newest { number, bytes, at, took }| {
-            let age = Duration::from_nanos(now.saturating_sub(*at));
-            NewestCheckpoint::new(*number, age, *bytes, took.map(Duration::from_nanos))
+        let Health { newest, taken, failed, failure } = &*health;
+        let newest = newest.as_ref().map(|&Newest { number, bytes, at, took }| NewestCheckpoint {
+            number,
+            age: Duration::from_nanos(now.saturating_sub(at)),
+            bytes,
+            took: took.map(Duration::from_nanos),
         });
-        let counts = (health.taken, health.failed);
-        Some(CheckpointStats::new(newest, counts, health.failure.clone()))
+        let (taken, failed, failure) = (*taken, *failed, failure.clone());
+        Some(CheckpointStats { newest, taken, failed, failure })
     }
 }

@@ -260,14 +260,6 @@ mod tests {
     }
 
     #[test]
-    fn tasks_keep_what_they_read_if_the_source_says_so() {
-        let all = Partitions::default();
-        assert!(!all.keeps_tasks());
-        all.keep_tasks();
-        assert!(all.keeps_tasks());
-    }
-
-    #[test]
     fn partitions_not_begun_hold_back_the_watermark() {
         let all = partitions(&[1, 1, 1]);
         assert_eq!([all.begin(0), all.begin(1)], [Some(0), Some(1)]);

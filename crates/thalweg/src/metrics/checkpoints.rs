@@ -82,14 +82,6 @@ mod optional_seconds {
 }
 
 impl CheckpointStats {
-    pub(crate) fn new(
-        newest: Option<NewestCheckpoint>,
-        (taken, failed): (u64, u64),
-        failure: Option<String>,
-    ) -> Self {
-        Self { newest, taken, failed, failure }
-    }
-
     /// In a few words, in whole seconds, which change seldom enough to be read.
     #[cfg(any(feature = "cli", test))]
     pub(crate) fn in_short(&self) -> String {
@@ -106,12 +98,6 @@ impl CheckpointStats {
             text += " (the last attempt failed)";
         }
         text
-    }
-}
-
-impl NewestCheckpoint {
-    pub(crate) fn new(number: u64, age: Duration, bytes: u64, took: Option<Duration>) -> Self {
-        Self { number, age, bytes, took }
     }
 }
 
@@ -150,14 +136,17 @@ mod tests {
             (&*none.to_string(), &*none.in_short()),
             ("no checkpoint yet", "no checkpoint yet")
         );
-        let newest =
-            |age, took| Some(NewestCheckpoint::new(12, Duration::from_millis(age), 3 << 20, took));
-        let begun = CheckpointStats::new(newest(61_500, None), (0, 0), None);
+        let newest = |age, took| {
+            let age = Duration::from_millis(age);
+            Some(NewestCheckpoint { number: 12, age, bytes: 3 << 20, took })
+        };
+        let begun = CheckpointStats { newest: newest(61_500, None), ..none };
         let said = "checkpoint 12 is the newest: 1 min 01 s old, 3.0 MiB, of an earlier run";
         assert_eq!((&*begun.to_string(), &*begun.in_short()), (said, "checkpoint 1 min 01 s old"));
         let took = Some(Duration::from_millis(45));
         let why = Some("the disk is full".to_owned());
-        let failing = CheckpointStats::new(newest(2900, took), (1200, 2), why);
+        let newest = newest(2900, took);
+        let failing = CheckpointStats { newest, taken: 1200, failed: 2, failure: why };
         assert_eq!(
             failing.to_string(),
             "checkpoint 12 is the newest: 2.90 s old, 3.0 MiB, taken in 45.0 ms; 1,200 taken; 2 failed; the last attempt failed: \

@@ -1,7 +1,7 @@
 //! What the one state of a task owns on the heap, in the memory budget: the result of a fold of all records, say. It cannot be
 //! divided and does not go to disk, so a job whose state does not fit is stopped.
 //!
-//! Nothing is measured at each record: see [`HeapEstimate`]. For states that own nothing on the heap, all of it compiles to nothing.
+//! Nothing is measured at each record: see [`HeapEstimate`]. For states that own nothing on the heap, nothing is done for a record.
 //! What several tasks share by an `Arc` is divided among its holders.
 
 use crate::data::{Data, divide_shared};

@@ -4,7 +4,7 @@
 //! added. It may be delayed before. There is a bound on the number of failures, so that what repeats them ends. Where time is
 //! simulated, a folder may be slow ([`Faulty::slowed`]): a job goes on while a checkpoint is written.
 //!
-//! As in an object store, there is no lock, unless it [is kept](Faulty::with_lock): marks alone tell runs apart.
+//! As in an object store, there is no lock, unless it [is kept](Faulty::with_lock): runs know each other by their marks alone.
 
 use super::{Folder, Found, Original, TEMPORARY};
 use crate::data::hash_u64;

@@ -2,8 +2,9 @@
 //!
 //! A task that goes on from a checkpoint must take no record for late that would not have been late otherwise. So the
 //! generator of a split goes to the task that reads the split, by its name; until a task of a host reads it, the first
-//! one there that a barrier reaches saves it as it was. Any other task may get the records of any task from before, and begins with the generator whose
-//! watermark is least, unless the source gives each task what it read before. Of files, the watermark of each is saved.
+//! one there that a barrier reaches saves it as it was. Any other task may get the records of any task from before, and
+//! begins with the generator whose watermark is least, unless the source gives each task what it read before. Of files,
+//! the watermark of each is saved.
 
 use super::WatermarkGenerator;
 use super::watermarks::watermark_of;
@@ -253,8 +254,8 @@ impl<G: Clone> SavedGenerators<G> {
     }
 }
 
-/// The generators of splits in the checkpoint that the job began with, for all tasks of this host. None of these may have read a split
-/// yet, and another host may read it: both save its generator, of which that of the other host is the current one.
+/// The generators of splits in the checkpoint that the job began with, for all tasks of this host. Where none of these has
+/// read a split and another host does, both save its generator, of which that of the other host is the current one.
 pub(super) struct SplitsBefore<G>(Mutex<Carried<G>>);
 
 struct Carried<G> {
@@ -292,8 +293,8 @@ impl<G: Clone> SplitsBefore<G> {
         lock(&self.0).splits.remove(name);
     }
 
-    /// Those of splits that no task has entered, for the first task of this host that a barrier reaches, and none for the others: they
-    /// save what they have entered until it reaches them.
+    /// Those of splits that no task has entered, for the first task of this host that a barrier reaches, and none for the
+    /// others: they save what they have entered until it reaches them.
     pub(super) fn at_barrier(&self, epoch: Epoch) -> Vec<SavedGenerator<G>> {
         let mut carried = lock(&self.0);
         if epoch <= carried.saved {

@@ -182,6 +182,7 @@ impl<I: Wire + ?Sized, T: Time> Held<I, T> {
     ///
     /// If the disk is full or cannot be written; then they are refused too.
     pub(super) fn save(&mut self, hash: HashOf<I>, out: &mut Saving) -> Result<()> {
+        // No barrier comes then, and what was read would be lost.
         if self.reader.is_some() {
             out.refuse("some of its records are being read back from disk");
         }
