@@ -1,6 +1,7 @@
 //! Jobs that are interrupted where some of their records are on disk, and go on from there with other numbers of tasks.
 
 use super::*;
+use crate::sync::AtomicU64;
 
 /// Far less than the records take.
 const MEMORY: usize = 1 << 16;
@@ -121,6 +122,51 @@ fn runs_of_records_that_stay_in_their_tasks_are_restored() {
     });
     let snapshot = job.until((2, MEMORY), None, |snapshot| files(snapshot, "left rows") > 2);
     job.goes_on_from(&snapshot, &[1, 2, 3], &sorted((0..6000).map(|n| (n % 500, n))));
+}
+
+/// A full join in which some records of each side have no partner. A task's table is larger than what is always allowed.
+fn full_join(env: &Environment) -> Stream<impl Chain<Item = (u64, Option<u64>, bool)> + use<>> {
+    let left = env.iter(0..6000_u64).map(|n| (n % 3200 + 1600, padded(n))).keyed();
+    let right = env.iter(0..4000_u64).map(padded).keyed();
+    let joined = left.full_join(right).unkey();
+    joined.map(|(key, (left, right))| (key, left.map(|(n, _)| n), right.is_some()))
+}
+
+fn fully_joined() -> Vec<(u64, Option<u64>, bool)> {
+    let left = (0..6000).map(|n| (n % 3200 + 1600, Some(n), n % 3200 < 2400));
+    sorted(left.chain((0..1600).map(|key| (key, None, true))))
+}
+
+#[test]
+fn both_sides_of_joins_by_tables_are_restored() {
+    let job = Spilling::new(|env: &Environment| full_join(env).collect::<Vec<_>>());
+    let building = |snapshot: &Snapshot| files(snapshot, "rows") > 0;
+    let snapshot = job.until((3, MEMORY), None, building);
+    job.goes_on_from(&snapshot, &[1, 3], &fully_joined());
+    // More than wait for the table: they are in parts.
+    let looking = |snapshot: &Snapshot| files(snapshot, "waiting") > 16;
+    let snapshot = job.until((2, MEMORY), Some(&snapshot), looking);
+    assert!(building(&snapshot));
+    job.goes_on_from(&snapshot, &[1, 2, 5], &fully_joined());
+}
+
+/// In memory, and then on disk.
+#[test]
+fn rows_that_have_met_a_partner_are_known_on_disk() {
+    let paired = Arc::new(AtomicU64::new(0));
+    let job = Spilling::new(|env: &Environment| {
+        let paired = Arc::clone(&paired);
+        let counted = full_join(env).inspect(move |_| {
+            paired.fetch_add(1, Ordering::Relaxed);
+        });
+        counted.collect::<Vec<_>>()
+    });
+    let looking = |_: &Snapshot| paired.load(Ordering::Relaxed) > 300;
+    let snapshot = job.until((2, Config::default().memory), None, looking);
+    assert_eq!(files(&snapshot, "rows"), 0);
+    let on_disk = |snapshot: &Snapshot| files(snapshot, "rows") > 0;
+    let snapshot = job.until((3, MEMORY), Some(&snapshot), on_disk);
+    job.goes_on_from(&snapshot, &[1, 3, 5], &fully_joined());
 }
 
 #[test]
