@@ -5,6 +5,7 @@ use futures_executor::block_on;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use std::ffi::OsStr;
@@ -23,6 +24,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the first answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// How often a broker is started with other ports, since another program took one before it did.
+const STARTS: usize = 3;
 
 /// A broker on this machine, which ends with this value.
 pub(crate) struct Broker {
@@ -50,6 +54,16 @@ impl Broker {
             let what = "this is no folder with Kafka's jars";
             return Err(Error::new(ErrorKind::Config, what).at(Place::File(jars.to_owned())));
         }
+        for _ in 1..STARTS {
+            match Self::start_once(jars, link) {
+                Err(error) if error.to_string().contains("Address already in use") => {}
+                started => return started,
+            }
+        }
+        Self::start_once(jars, link)
+    }
+
+    fn start_once(jars: &Path, link: Option<&Link>) -> Result<Self> {
         let folder = tempfile::tempdir().map_err(io("make a folder for the broker"))?;
         let host = if link.is_some() { Link::FAR } else { "127.0.0.1" };
         let [port, controller] = free_ports()?;
@@ -86,7 +100,7 @@ impl Broker {
         let child = serve.spawn().map_err(io("start java"))?;
         let mut broker = Self { folder, child, host, port };
         let begun = Instant::now();
-        while TcpStream::connect((broker.host, broker.port)).is_err() {
+        while !broker.is_ready()? {
             let has_ended = broker.child.try_wait().map_err(io("wait for the broker"))?.is_some();
             if has_ended || begun.elapsed() > PATIENCE {
                 let log = telling_lines(&broker.folder.path().join("log"));
@@ -98,6 +112,18 @@ impl Broker {
             thread::sleep(Duration::from_millis(50));
         }
         Ok(broker)
+    }
+
+    /// Whether it can be used: it answers some time before it is part of its own cluster, without which no topic can be made.
+    fn is_ready(&self) -> Result<bool> {
+        if TcpStream::connect((self.host, self.port)).is_err() {
+            return Ok(false);
+        }
+        let config = Options::config(&self.address(), &[]);
+        let client: BaseConsumer =
+            config.create().map_err(|cause| failed("make a client", cause))?;
+        let asked = client.fetch_metadata(None, Duration::from_secs(1));
+        Ok(asked.is_ok_and(|metadata| !metadata.brokers().is_empty()))
     }
 
     pub(crate) fn address(&self) -> String {

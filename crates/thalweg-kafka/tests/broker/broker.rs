@@ -43,23 +43,34 @@ pub fn run_tests<T>(
     mut run: impl FnMut(T),
 ) -> ExitCode {
     let names: Vec<_> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
-    let (mut passed, mut failed) = (0, 0);
+    let (mut passed, mut failures) = (0, Vec::new());
     for (name, test) in tests {
         if !names.is_empty() && !names.iter().any(|part| name.contains(part)) {
             continue;
         }
         let begun = Instant::now();
         let verdict = match catch_unwind(AssertUnwindSafe(|| run(test))) {
-            Ok(()) => "ok",
-            Err(_) => "FAILED",
+            Ok(()) => {
+                passed += 1;
+                "ok"
+            }
+            Err(panic) => {
+                let text = panic.downcast::<String>().map(|text| *text);
+                let text =
+                    text.or_else(|panic| panic.downcast::<&str>().map(|text| (*text).to_owned()));
+                failures.push((name, text.unwrap_or_default()));
+                "FAILED"
+            }
         };
-        let count = if verdict == "ok" { &mut passed } else { &mut failed };
-        *count += 1;
         println!("test {name} ... {verdict} ({:.1} s)", begun.elapsed().as_secs_f64());
     }
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored");
-    ExitCode::from(u8::from(failed > 0))
+    // Again, behind all that tests and their threads have printed.
+    for (name, message) in &failures {
+        println!("\n{name} failed: {message}");
+    }
+    let verdict = if failures.is_empty() { "ok" } else { "FAILED" };
+    println!("\ntest result: {verdict}. {passed} passed; {} failed; 0 ignored", failures.len());
+    ExitCode::from(u8::from(!failures.is_empty()))
 }
 
 /// What a broker has beside its plain listener.
