@@ -5,6 +5,7 @@ use crate::message::{Message, MessageRef};
 use crate::partition::{Partition, Position};
 use crate::reader::Reader;
 use crate::source::KafkaSource;
+use crate::waits::Waits;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::marker::PhantomData;
@@ -66,6 +67,9 @@ impl KafkaSource {
     /// and of [`MessageRef::error`], says that the record is bad: it ends the job, or makes a [`DeadLetter`] of the record where
     /// [`dead_letters`](thalweg::Stream::dead_letters) is called on the stream. All other errors end the job.
     ///
+    /// A record that has to wait for its schema ([`MessageRef::avro`]) is decoded once more when that is there, whatever the closure
+    /// has returned.
+    ///
     /// ```no_run
     /// use thalweg::Environment;
     /// use thalweg_kafka::KafkaSource;
@@ -101,6 +105,7 @@ pub struct Decoded<T, F, M = Stop> {
 pub struct DecodedReader<T, F, M> {
     reader: Reader,
     decode: Arc<F>,
+    waits: Waits,
     of: PhantomData<fn() -> (T, M)>,
 }
 
@@ -198,7 +203,8 @@ where
         cx: &SplitContext,
     ) -> Result<Self::Reader> {
         let reader = self.source.open(split, from, cx)?;
-        Ok(DecodedReader { reader, decode: Arc::clone(&self.decode), of: PhantomData })
+        let (decode, waits) = (Arc::clone(&self.decode), Waits::new(cx.waker()));
+        Ok(DecodedReader { reader, decode, waits, of: PhantomData })
     }
 
     fn goes_on_without(&self, gone: &[Partition]) -> Result<bool> {
@@ -233,9 +239,18 @@ where
 struct Decoding<'a, T, F, M, E> {
     decode: &'a F,
     out: &'a mut E,
-    /// Of the first record that ends the job. Those behind it are not decoded.
-    failed: Option<Error>,
+    waits: &'a Waits,
+    /// Why no more records are decoded.
+    stopped: Option<Stopped>,
     of: PhantomData<fn() -> (T, M)>,
+}
+
+/// What the first record is that has not come out, nor those behind it.
+enum Stopped {
+    /// It ends the job.
+    Failed(Error),
+    /// The one at this offset is decoded once more, when what it waits for is there.
+    Waits(i64),
 }
 
 impl<T, F, M, E> Emit<Message> for Decoding<'_, T, F, M, E>
@@ -246,20 +261,25 @@ where
 {
     #[inline(always)]
     fn emit(&mut self, message: MessageRef<'_>) {
-        if self.failed.is_some() {
+        if self.stopped.is_some() {
             return;
         }
-        match (self.decode)(message) {
+        let decoded = (self.decode)(message.that_may_wait(self.waits));
+        if self.waits.have_begun() {
+            self.stopped = Some(Stopped::Waits(message.offset()));
+            return;
+        }
+        match decoded {
             Ok(value) => self.out.emit(M::good(value)),
             Err(error) => match M::bad(message, error) {
                 Ok(bad) => self.out.emit(bad),
-                Err(error) => self.failed = Some(error),
+                Err(error) => self.stopped = Some(Stopped::Failed(error)),
             },
         }
     }
 
     fn is_full(&mut self) -> bool {
-        self.failed.is_some() || self.out.is_full()
+        self.stopped.is_some() || self.out.is_full()
     }
 }
 
@@ -274,11 +294,18 @@ where
 
     fn read(&mut self, out: &mut impl Emit<M::Item>) -> Result<ReadStatus> {
         let of = PhantomData::<fn() -> (T, M)>;
-        let mut decoding = Decoding { decode: &*self.decode, out, failed: None, of };
-        let read = self.reader.read(&mut decoding);
-        match decoding.failed {
-            Some(error) => Err(error),
+        let Self { reader, decode, waits, .. } = self;
+        waits.end();
+        let mut decoding = Decoding { decode: &**decode, out, waits, stopped: None, of };
+        let read = reader.read(&mut decoding);
+        match decoding.stopped {
             None => read,
+            Some(Stopped::Failed(error)) => Err(error),
+            // What was found behind it is found again.
+            Some(Stopped::Waits(offset)) => {
+                reader.go_back(offset)?;
+                Ok(ReadStatus::Pending)
+            }
         }
     }
 

@@ -119,6 +119,7 @@ mod threads;
 mod tokens;
 mod topics;
 mod transactions;
+mod waits;
 mod writer;
 
 #[cfg(feature = "avro")]

@@ -2,6 +2,7 @@
 
 use crate::partition::Partition;
 use crate::protocol::batches::{RawHeaders, RawRecord};
+use crate::waits::Waits;
 use rdkafka::Message as _;
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use serde::Deserialize;
@@ -27,7 +28,11 @@ impl Covariant for Message {
 
 /// A record of a topic, borrowed from what was fetched.
 #[derive(Clone, Copy)]
-pub struct MessageRef<'a>(Of<'a>);
+pub struct MessageRef<'a> {
+    of: Of<'a>,
+    /// Where it may wait for its schema, in place of its thread.
+    waits: Option<&'a Waits>,
+}
 
 /// What has fetched it.
 #[derive(Clone, Copy)]
@@ -39,16 +44,22 @@ enum Of<'a> {
 impl<'a> MessageRef<'a> {
     #[inline(always)]
     pub(crate) fn fetched(partition: &'a Partition, record: RawRecord<'a>) -> Self {
-        Self(Of::Direct(partition, record))
+        Self { of: Of::Direct(partition, record), waits: None }
     }
 
     pub(crate) fn of_librdkafka(message: &'a BorrowedMessage<'a>) -> Self {
-        Self(Of::Librdkafka(message))
+        Self { of: Of::Librdkafka(message), waits: None }
+    }
+
+    /// Where it may wait for its schema: it is decoded once more then.
+    #[inline(always)]
+    pub(crate) fn that_may_wait(self, waits: &'a Waits) -> Self {
+        Self { waits: Some(waits), ..self }
     }
 
     /// The topic that it is from.
     pub fn topic(self) -> &'a str {
-        match self.0 {
+        match self.of {
             Of::Direct(partition, _) => &partition.topic,
             Of::Librdkafka(message) => message.topic(),
         }
@@ -56,7 +67,7 @@ impl<'a> MessageRef<'a> {
 
     /// The partition that it is from.
     pub fn partition(self) -> i32 {
-        match self.0 {
+        match self.of {
             Of::Direct(partition, _) => partition.number,
             Of::Librdkafka(message) => message.partition(),
         }
@@ -65,7 +76,7 @@ impl<'a> MessageRef<'a> {
     /// Its offset in the partition.
     #[inline]
     pub fn offset(self) -> i64 {
-        match self.0 {
+        match self.of {
             Of::Direct(_, record) => record.offset,
             Of::Librdkafka(message) => message.offset(),
         }
@@ -74,7 +85,7 @@ impl<'a> MessageRef<'a> {
     /// Its key, if it has one.
     #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
-        match self.0 {
+        match self.of {
             Of::Direct(_, record) => record.key,
             Of::Librdkafka(message) => message.key(),
         }
@@ -83,7 +94,7 @@ impl<'a> MessageRef<'a> {
     /// Its value; `None` if it is a tombstone, which says that there is no value for the key any more.
     #[inline]
     pub fn payload(self) -> Option<&'a [u8]> {
-        match self.0 {
+        match self.of {
             Of::Direct(_, record) => record.payload,
             Of::Librdkafka(message) => message.payload(),
         }
@@ -92,7 +103,7 @@ impl<'a> MessageRef<'a> {
     /// When it was created, or appended to the log, as the topic has it; `None` where it is of before Kafka had timestamps.
     #[inline]
     pub fn timestamp(self) -> Option<Timestamp> {
-        let millis = match self.0 {
+        let millis = match self.of {
             Of::Direct(_, record) => Some(record.millis).filter(|millis| *millis >= 0),
             Of::Librdkafka(message) => message.timestamp().to_millis(),
         };
@@ -105,7 +116,7 @@ impl<'a> MessageRef<'a> {
     ///
     /// The iterator does at a name that is no UTF-8, which ends the job with an error.
     pub fn headers(self) -> impl Iterator<Item = (&'a str, Option<&'a [u8]>)> {
-        match self.0 {
+        match self.of {
             Of::Direct(_, record) => Headers::Direct(self, record.headers),
             Of::Librdkafka(message) => Headers::Librdkafka(message, 0),
         }
@@ -181,7 +192,7 @@ impl<'a> MessageRef<'a> {
         bytes: &'a [u8],
         decoder: &crate::AvroDecoder,
     ) -> Result<T> {
-        decoder.decode_of(what, bytes).map_err(|error| error.at(self.place()))
+        decoder.decode_of(what, bytes, self.waits).map_err(|error| error.at(self.place()))
     }
 
     /// An error of kind [`Input`](ErrorKind::Input) with this record's topic, partition and offset, for a closure that

@@ -251,6 +251,22 @@ impl Reader {
         Ok(ReadStatus::More)
     }
 
+    /// Goes back to a record that was emitted since [`read`](SplitReader::read) was called last, and with which that has ended.
+    #[cold]
+    pub(crate) fn go_back(&mut self, offset: i64) -> Result<()> {
+        self.next = offset;
+        match &mut self.records {
+            Records::Direct { batches, .. } => {
+                batches.begin_again();
+                Ok(())
+            }
+            Records::Librdkafka(_) => {
+                self.end_of_fetch = None;
+                self.fetch_from_next()
+            }
+        }
+    }
+
     /// What is to be done where records cannot be fetched.
     #[cold]
     fn trouble(&mut self, trouble: Trouble) -> Result<()> {
@@ -443,6 +459,10 @@ impl Reader {
     /// Has librdkafka fetch from the next record on anew: it says only once that there is none.
     fn fetch_again(&mut self) -> Result<()> {
         self.end_of_fetch = Some(EndOfFetch::Again);
+        self.fetch_from_next()
+    }
+
+    fn fetch_from_next(&self) -> Result<()> {
         let failed = |cause| error("read the partition on", cause).at(place(&self.partition));
         let consumer = &self.client.consumer;
         consumer

@@ -5,11 +5,15 @@ use super::http::Failure;
 use super::plan::Plan;
 use super::registry::Connection;
 use super::schema::Schema;
+use crate::threads::start;
+use crate::waits::Waits;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use thalweg::connector::SplitWaker;
 use thalweg::{Error, ErrorKind, Result};
 
 /// Decodes records in the wire form of schema registries: a zero byte, the id of the writer's schema, and Avro.
@@ -37,12 +41,15 @@ use thalweg::{Error, ErrorKind, Result};
 ///
 /// A decimal whose precision or scale is ill-formed, above 1000, or too large for its fixed, is plain bytes.
 ///
-/// # When it blocks
+/// # When it waits
 ///
-/// The first record with an id requests its schema, and blocks its task's thread until the registry has answered, or its
-/// [retries](super::SchemaRegistry::retries) are over. Records of other ids are decoded meanwhile by other tasks, and those
-/// of the same id wait for the one request. What has failed is requested again after five seconds, so that a registry
-/// that does not answer costs no request for each record. [`prefetch`](Self::prefetch) requests schemas before the job.
+/// The first record with an id requests its schema, and waits until the registry has answered, or its
+/// [retries](super::SchemaRegistry::retries) are over; those of the same id wait for the one request. What has failed is requested
+/// again after five seconds, so that a registry that does not answer costs no request for each record.
+///
+/// In [`KafkaSource::avro`](crate::KafkaSource::avro) and in closures of [`KafkaSource::decode`](crate::KafkaSource::decode) no thread
+/// waits: all other tasks go on, and the record is decoded once more when the schema is there. Anywhere else, as in
+/// [`try_map`](thalweg::Stream::try_map), the task's thread is blocked. [`prefetch`](Self::prefetch) requests schemas before the job.
 #[derive(Clone)]
 pub struct AvroDecoder(Arc<Inner>);
 
@@ -74,14 +81,27 @@ struct Entry {
     next: Link,
 }
 
-/// When and why a schema could not be used. Held while it is requested.
+/// A schema that was requested.
 #[derive(Default)]
-struct Asked(Mutex<Option<(Instant, Reason)>>);
+struct Asked {
+    /// When and why it could not be used. Held while it is requested.
+    failed: Mutex<Option<(Instant, Reason)>>,
+    /// Those who wait for a thread that requests it, while there is one.
+    waiting: Mutex<Option<Vec<SplitWaker>>>,
+}
+
+impl Asked {
+    fn waiting(&self) -> MutexGuard<'_, Option<Vec<SplitWaker>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Why a schema cannot be used.
 #[derive(Clone)]
 enum Reason {
     Registry(Failure),
+    /// It is being requested.
+    Waits,
     /// It does not fit the reader's.
     Misfit(String),
 }
@@ -102,21 +122,69 @@ impl AvroDecoder {
     /// schema's id, or the schema is not one of Avro; of kind [`Io`](ErrorKind::Io) if it does not answer; of kind
     /// [`Config`](ErrorKind::Config) if it refuses to, as without credentials or where the address is wrong.
     pub fn decode<'de, T: Deserialize<'de>>(&self, bytes: &'de [u8]) -> Result<T> {
-        self.decode_of("value", bytes)
+        self.decode_of("value", bytes, None)
     }
 
-    /// Decodes what is called so in errors.
+    /// Decodes what is called so in errors. If it may wait, it is an error that does not count where it does.
     pub(crate) fn decode_of<'de, T: Deserialize<'de>>(
         &self,
         what: &str,
         bytes: &'de [u8],
+        waits: Option<&Waits>,
     ) -> Result<T> {
         let refuse = |is: String| Error::new(ErrorKind::Input, format!("the {what} is {is}"));
         let (id, body) = split(bytes).map_err(refuse)?;
-        let plan = self.0.plan(id).map_err(|reason| reason.error(what, id))?;
+        let plan = match (self.0.known(id), waits) {
+            (Some(plan), _) => Ok(plan),
+            (None, None) => self.0.request(id),
+            (None, Some(waits)) => self.request_aside(id, waits),
+        };
+        let plan = plan.map_err(|reason| reason.error(what, id))?;
         de::decode(plan, body).map_err(|fault| {
             refuse(format!("not the expected Avro (schema {id})")).caused_by(fault)
         })
+    }
+
+    /// Has another thread request the schema, and wake who waits for it.
+    #[cold]
+    fn request_aside(&self, id: u32, waits: &Waits) -> std::result::Result<&Plan, Reason> {
+        let asked = self.0.asked(id);
+        let mut waiting = asked.waiting();
+        // It may have come meanwhile.
+        if let Some(plan) = self.0.known(id) {
+            return Ok(plan);
+        }
+        if let Some(waiting) = &mut *waiting {
+            waiting.push(waits.begin());
+            return Err(Reason::Waits);
+        }
+        if let Some(reason) = asked.failed.try_lock().ok().and_then(|failed| stands(&failed)) {
+            return Err(reason);
+        }
+        let (decoder, of_thread) = (self.clone(), Arc::clone(&asked));
+        let request = move || {
+            if catch_unwind(AssertUnwindSafe(|| drop(decoder.0.request(id)))).is_err() {
+                let reason = Reason::Registry(Failure::Unusable(
+                    "this program panics by its answer".to_owned(),
+                ));
+                of_thread.failed.clear_poison();
+                *of_thread.failed.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some((Instant::now(), reason));
+            }
+            let waiting = of_thread.waiting().take();
+            waiting.iter().flatten().for_each(SplitWaker::wake);
+        };
+        match start("kafka-schemas", request) {
+            Ok(()) => {
+                *waiting = Some(vec![waits.begin()]);
+                Err(Reason::Waits)
+            }
+            Err(_) => {
+                drop(waiting);
+                // Here, if it cannot be elsewhere.
+                self.0.request(id)
+            }
+        }
     }
 
     /// How many failures it remembers.
@@ -139,21 +207,15 @@ impl AvroDecoder {
         })?;
         for id in &ids {
             // What is wrong with it is said for each of its records.
-            let _ = self.0.plan(*id);
+            if self.0.known(*id).is_none() {
+                let _ = self.0.request(*id);
+            }
         }
         Ok(ids.len())
     }
 }
 
 impl Inner {
-    #[inline]
-    fn plan(&self, id: u32) -> std::result::Result<&Plan, Reason> {
-        match self.known(id) {
-            Some(plan) => Ok(plan),
-            None => self.request(id),
-        }
-    }
-
     #[inline]
     fn known(&self, id: u32) -> Option<&Plan> {
         let mut link = &self.ids[id as usize % BUCKETS];
@@ -169,15 +231,13 @@ impl Inner {
     #[cold]
     fn request(&self, id: u32) -> std::result::Result<&Plan, Reason> {
         let asked = self.asked(id);
-        let mut failed = asked.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = asked.failed.lock().unwrap_or_else(PoisonError::into_inner);
         // It may have come while this one waited.
         if let Some(plan) = self.known(id) {
             return Ok(plan);
         }
-        if let Some((at, reason)) = &*failed
-            && at.elapsed() < FAILED_FOR
-        {
-            return Err(reason.clone());
+        if let Some(reason) = stands(&failed) {
+            return Err(reason);
         }
         match self.plan_of(id) {
             Ok(plan) => Ok(self.keep(id, plan)),
@@ -232,6 +292,10 @@ impl Reason {
                 let message = format!("the schema {id} of the {what} is not to be had");
                 Error::new(kind, message).caused_by(failure)
             }
+            Self::Waits => {
+                let message = format!("the schema {id} of the {what} is being requested");
+                Error::new(ErrorKind::Io, message)
+            }
             Self::Misfit(cause) => {
                 let message =
                     format!("the schema {id} of the {what} does not fit the reader's schema");
@@ -239,6 +303,12 @@ impl Reason {
             }
         }
     }
+}
+
+/// The reason for which a schema is not requested again yet.
+fn stands(failed: &Option<(Instant, Reason)>) -> Option<Reason> {
+    let (at, reason) = failed.as_ref()?;
+    (at.elapsed() < FAILED_FOR).then(|| reason.clone())
 }
 
 /// The id of the schema and what was written with it, or what the bytes are instead.

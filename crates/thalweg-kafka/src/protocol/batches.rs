@@ -173,11 +173,13 @@ struct Batch {
     first_millis: i64,
     /// When the batch was appended, where that is what the timestamps of records are.
     appended: Option<i64>,
-    /// Where its next record begins, and its last one ends.
+    /// Where its next record begins, and its first one does; where its last one ends.
     at: usize,
+    begin: usize,
     end: usize,
-    /// Records that were not read.
+    /// Records that were not read, and all.
     left: u32,
+    count: u32,
     is_unpacked: bool,
 }
 
@@ -248,8 +250,10 @@ impl Batches {
             first_millis: i64::from_be_bytes(array(bytes, 27)),
             appended: has_append_time.then_some(greatest_millis),
             at: begins,
+            begin: begins,
             end: self.at,
             left,
+            count: left,
             is_unpacked: false,
         };
         self.go_on_with(batch);
@@ -276,9 +280,15 @@ impl Batches {
                 Compression::of(compression).ok_or(Wrong::Compression(compression))?;
             let packed = &self.fetched.buffer[begins..self.at];
             let unpacked = self.unpacked.fill(compression, packed).map_err(|_| Wrong::Packed)?;
-            (self.batch.at, self.batch.end, self.batch.is_unpacked) = (0, unpacked, true);
+            (self.batch.at, self.batch.begin) = (0, 0);
+            (self.batch.end, self.batch.is_unpacked) = (unpacked, true);
         }
         Ok(())
+    }
+
+    /// Begins with the open batch, of which a record was read, anew.
+    pub(crate) fn begin_again(&mut self) {
+        (self.batch.at, self.batch.left) = (self.batch.begin, self.batch.count);
     }
 
     /// The next record of the open batch.

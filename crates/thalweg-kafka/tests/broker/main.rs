@@ -21,6 +21,8 @@ mod reading;
 #[cfg(feature = "avro")]
 mod registry;
 mod rights;
+#[cfg(feature = "avro")]
+mod schemas;
 mod superseded;
 #[cfg(feature = "tls")]
 mod tokens;
@@ -66,6 +68,8 @@ fn main() -> ExitCode {
         hosts::TESTS,
         #[cfg(feature = "avro")]
         avro::TESTS,
+        #[cfg(feature = "avro")]
+        schemas::TESTS,
     ];
     let tests = tests.concat();
     run_tests(tests, |test: fn(&mut Broker)| {

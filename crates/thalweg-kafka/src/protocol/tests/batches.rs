@@ -220,6 +220,33 @@ fn compressed_batches_are_the_same() {
 }
 
 #[test]
+fn an_open_batch_can_be_begun_again() {
+    let made = [texts(0, &["a", "b"]), texts(2, &["c", "d", "e"])];
+    for packed in [0, 2] {
+        let snappy = |bytes: Vec<u8>| snap::raw::Encoder::new().compress_vec(&bytes).unwrap();
+        let pack = |made: &Made| {
+            let made = made.clone().with(packed, -1);
+            if packed == 0 { made.encoded() } else { made.packed(snappy) }
+        };
+        let mut batches = fetched(made.iter().flat_map(pack).collect(), &[]);
+        let (mut all, mut next) = (Vec::new(), 0);
+        for again in [true, false, true] {
+            if !batches.open(&mut next).unwrap() {
+                break;
+            }
+            while let Some(RawRecord { offset, .. }) = batches.record().unwrap() {
+                all.push(offset);
+            }
+            if again {
+                batches.begin_again();
+            }
+        }
+        assert_eq!(all, [0, 1, 0, 1, 2, 3, 4], "{packed}");
+        assert_eq!(batches.record().unwrap().map(|record| record.offset), Some(2), "{packed}");
+    }
+}
+
+#[test]
 fn records_of_aborted_transactions_are_passed_over() {
     let made = [
         texts(0, &["a", "b"]).with(TRANSACTIONAL, 1),
