@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::Broadcast;
 use crate::flow::{Event, Op, Pipe, Push};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin};
+use crate::plan::{Details, Origin, TaskContext, TieKind};
 use crate::stream::{Chain, Stream};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::Time;
@@ -159,11 +159,12 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             edge
         });
         let here = OnceLock::new();
+        let (env, stage) = (self.env.clone(), self.stage);
         self.close_in_sink(origin, Details::none(), move |cx, op| {
             slot.begin();
             let to = match &to_each_host {
                 None => {
-                    let all = Gather::once(&here, cx.tasks, &slot, finish);
+                    let all = Gather::once(&here, cx, op, &slot, finish)?;
                     Destination::Here(Vec::new(), all)
                 }
                 Some(edge) => {
@@ -178,6 +179,9 @@ impl<C: Chain<Item: Portable>> Stream<C> {
             push.restore()?;
             Ok(push)
         });
+        if env.hosts_if_several().is_none() {
+            env.tie_last(stage, TieKind::Collected);
+        }
     }
 }
 
@@ -190,19 +194,22 @@ struct Gather<O, R> {
 }
 
 impl<O: Send + 'static, R: Send + 'static> Gather<O, R> {
-    /// That of all tasks, which the first of them makes.
+    /// That of all tasks of this operator, which the first of them makes.
     fn once(
         all: &OnceLock<Arc<Self>>,
-        tasks: usize,
+        cx: &TaskContext<'_>,
+        op: usize,
         slot: &Arc<Slot<R>>,
         finish: Finish<O, R>,
-    ) -> Arc<Self> {
+    ) -> Result<Arc<Self>> {
+        // There are no other hosts to send frames on its channel to.
+        cx.tie(TieKind::Collected, op)?;
         let make = || {
-            let parts = Mutex::new((0..tasks).map(|_| Vec::new()).collect());
-            let missing = AtomicUsize::new(tasks);
+            let parts = Mutex::new((0..cx.tasks).map(|_| Vec::new()).collect());
+            let missing = AtomicUsize::new(cx.tasks);
             Arc::new(Self { parts, missing, slot: Arc::clone(slot), finish })
         };
-        Arc::clone(all.get_or_init(make))
+        Ok(Arc::clone(all.get_or_init(make)))
     }
 
     fn add(self: &Arc<Self>, op: &Op, task: usize, part: Vec<O>) {
@@ -360,6 +367,7 @@ impl<T: Time, O: Data, R: Send + 'static> Push<[u8], T> for PartsPush<O, R> {
 mod tests {
     use crate::ErrorKind;
     use crate::check::every;
+    use crate::plan::{Strategy, TieKind};
 
     #[test]
     fn the_only_record_is_taken() {
@@ -370,6 +378,22 @@ mod tests {
             env.run()?;
             assert_eq!((one.take()?, none.take()?), (Some(7), None));
             assert_eq!(text.take()?.as_deref(), Some("a"));
+            Ok(())
+        });
+    }
+
+    /// A tie on one host, and an exchange on several.
+    #[test]
+    fn the_plan_says_what_joins_the_tasks() {
+        every(|env| {
+            let all = env.range(0..1000).collect::<Vec<_>>();
+            let plan = env.plan();
+            let ties = plan.ties.iter().filter(|tie| tie.kind == TieKind::Collected).count();
+            let edges = plan.edges.iter().filter(|edge| edge.strategy == Strategy::Broadcast);
+            let several = env.hosts_if_several().is_some();
+            assert_eq!((ties, edges.count()), if several { (0, 1) } else { (1, 0) }, "{plan}");
+            env.run()?;
+            assert_eq!(all.take()?.len(), 1000);
             Ok(())
         });
     }

@@ -229,6 +229,9 @@ pub enum TieKind {
     Files,
     /// The tasks of a cache keep its records for later jobs.
     Cache,
+    /// The tasks of a sink make one result of what each has collected. On one host only: on several, an exchange brings all
+    /// records to a task of each.
+    Collected,
     /// The program that runs the job hands its tasks records, or takes them.
     Program,
 }
@@ -302,9 +305,64 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use crate::Environment;
+    use crate::operators::calls::Calls;
+    use crate::operators::time::Watermarks;
+    use crate::time::Timestamp;
+    use std::time::Duration;
+
+    /// A tie that is missing, one too many, or one that joins other operators, is in none of these lists.
+    #[test]
+    fn operators_whose_tasks_meet_are_tied() {
+        type Job = (fn(&Environment), &'static str);
+        let jobs: &[Job] = &[
+            (|env| env.iter(0_u64..9).shuffle().map(|n| n + 1).for_each_parallel(drop), ""),
+            (|env| env.range(0..9).for_each(drop), "Splits: range"),
+            (|env| env.lines("a.txt").for_each(|_| ()), "Splits: lines"),
+            (|env| env.channel::<u8>(9).1.for_each(|_| ()), "Program: channel"),
+            (|env| _ = env.iter(0..9).to_channel(), "Program: to_channel"),
+            (|env| _ = env.iter(0..9).collect::<Vec<_>>(), "Collected: collect"),
+            (|env| _ = env.iter(0..9).collect_one(), "Collected: collect_one"),
+            (|env| _ = env.iter(0..9).cache(), "Cache: cache"),
+            (|env| env.iter(0..9).write_lines("a.txt"), ""),
+            (|env| env.iter(0..9).write_lines_parallel("a"), "Files: write_lines_parallel"),
+            (
+                |env| env.iter(0_u64..9).group_by(|n| *n).count().unkey().for_each(|_| ()),
+                "Hints: combine, count",
+            ),
+            (
+                |env| env.iter(0_u64..9).map_blocking(Calls::in_flight(2), |n| n).for_each(drop),
+                "Permits: map_blocking",
+            ),
+            (
+                |env| {
+                    let marks = Watermarks::monotonous().aligned(Duration::from_secs(1));
+                    let at = |n: &i64| Timestamp::from_micros(*n);
+                    env.iter(0_i64..9).assign_timestamps(at, marks).for_each(|_| ());
+                },
+                "Drift: assign_timestamps",
+            ),
+            (
+                |env| _ = env.iter(0_u64..9).iterate(3, (), |n, _| n.map(|n| n + 1)).all_rounds(),
+                "Rounds: iterate, iterate; Input: iterate; Feedback: iterate, iterate",
+            ),
+        ];
+        for (declare, expected) in jobs {
+            let env = Environment::new();
+            declare(&env);
+            let plan = env.plan();
+            let kind = |op: &usize| &*plan.operators[*op].kind;
+            let ties = plan.ties.iter().map(|tie| {
+                let joined: Vec<_> = tie.operators.iter().map(kind).collect();
+                format!("{:?}: {}", tie.kind, joined.join(", "))
+            });
+            assert_eq!(ties.collect::<Vec<_>>().join("; "), *expected, "{plan}");
+        }
+    }
+
     #[test]
     fn stages_are_connected_by_any_path() {
-        let env = crate::Environment::new();
+        let env = Environment::new();
         let [a, b] = env.range(0..9).split();
         let all = a.merge(env.range(0..9));
         let merged = all.stage;
