@@ -73,6 +73,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     check("MPICH", &|| programs.by_mpi("mpirun.mpich", &[]))?;
     let ssh = ssh::Server::start()?;
     check("ssh: the program is copied once", &|| ssh.copies_once(&programs))?;
+    check("ssh: a jump host", &|| ssh.has_jumped())?;
     check("ssh: a host that fails", &|| ssh.one_fails(&programs))?;
     check("ssh: the launcher is killed", &|| ssh.launcher_is_killed(&programs))?;
     check("ssh: a connection is killed", &|| ssh.connection_is_killed(&programs))?;

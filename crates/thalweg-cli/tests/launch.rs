@@ -1,4 +1,4 @@
-//! `thalweg launch --local` with real processes.
+//! `thalweg launch` with real processes. Those of `--hosts` are on this machine, behind a program in the place of ssh.
 
 #[path = "../../thalweg/tests/build/mod.rs"]
 mod build;
@@ -496,6 +496,70 @@ fn a_port_that_is_taken_is_named() {
     assert!(!output.status.success());
     let names = |line: &str| line.starts_with("[0] error: ") && line.contains(&port);
     assert!(said.lines().any(names), "{said}");
+}
+
+/// Makes programs in the place of ssh and scp, to which a machine is a folder: with a home, and with programs that go over
+/// those of this machine. A file that this process writes itself could be open in a child of another test when it is run.
+const MACHINES: &str = r#"
+program() { mkdir -p "${1%/*}" && cat > "$1" && chmod 755 "$1"; }
+mkdir -p like/home same/home sparc/home bare/home
+program ./job <<'END'
+#!/bin/sh
+echo "host $THALWEG_HOST_ID of $THALWEG_HOST_COUNT"
+END
+program bin/ssh <<'END'
+#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+export HOME="$MACHINES/$2/home" PATH="$MACHINES/$2/bin:$PATH"
+exec sh -c "$3"
+END
+program bin/scp <<'END'
+#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+exec cp "$2" "$MACHINES/${3%%:*}/home/${3#*:}"
+END
+program sparc/bin/uname <<'END'
+#!/bin/sh
+case "$1" in -s) echo Linux;; *) echo sparc64;; esac
+END
+program bare/bin/ldd <<'END'
+#!/bin/sh
+printf '\tlibc.so.6 => /lib/libc.so.6\n\tlibx.so.1 => not found\n'
+END
+"#;
+
+#[test]
+fn a_machine_that_cannot_run_the_program_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new("sh").args(["-ec", MACHINES]).current_dir(folder.path()).status();
+    assert!(made.unwrap().success());
+    let path = std::env::var("PATH").unwrap();
+    let launched = |second: &str| {
+        let file = folder.path().join(format!("{second}.toml"));
+        let hosts = ["like", second].map(|name| format!("[[hosts]]\naddress = '{name}'\n"));
+        std::fs::write(&file, hosts.concat()).unwrap();
+        let (mut launch, mark) = command(env!("CARGO_BIN_EXE_thalweg"));
+        launch.env("PATH", format!("{}/bin:{path}", folder.path().display()));
+        launch.env("MACHINES", folder.path()).args(["launch", "--hosts"]).arg(&file);
+        launch.arg("--").arg(folder.path().join("job"));
+        launch.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = output((launch, mark));
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (status, printed, said) = launched("same");
+    assert_eq!((status, &*printed), (Some(0), "host 0 of 2\n"), "{said}");
+
+    let uname = Command::new("uname").args(["-s", "-m"]).output().unwrap();
+    let here = text(&uname.stdout).trim().to_owned();
+    let other = format!(
+        "thalweg: host 1 (sparc): it is Linux sparc64, and the program was built for {here}\n"
+    );
+    let lacks = "thalweg: host 1 (bare): job cannot run there: libx.so.1 => not found\n";
+    for (second, error) in [("sparc", &*other), ("bare", lacks)] {
+        let (status, printed, said) = launched(second);
+        assert_eq!((status, &*printed), (Some(2), ""), "{said}");
+        assert!(said.ends_with(error), "{said}");
+    }
 }
 
 #[test]

@@ -24,10 +24,15 @@ impl Server {
         let folder = tempfile::tempdir().context("there is no room for a temporary folder")?;
         let path = folder.path();
         let at = |name: &str| path.join(name).display().to_string();
-        for key in ["host", "user"] {
+        for key in ["host", "user", "jump"] {
             run(program("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]))?;
         }
-        std::fs::copy(at("user.pub"), at("authorized")).context("cannot copy a key")?;
+        let public = |key: &str| {
+            std::fs::read_to_string(at(&format!("{key}.pub"))).context("cannot read a key")
+        };
+        // With the key of the jump host nothing can be run.
+        let authorized = format!("{}restrict,port-forwarding {}", public("user")?, public("jump")?);
+        write(path, "authorized", &authorized)?;
         let [port] = free_ports()?;
         let server = write(
             path,
@@ -44,13 +49,15 @@ impl Server {
             path,
             "config",
             &format!(
-                "Host *\nHostName 127.0.0.1\nPort {port}\nIdentityFile {}\nIdentitiesOnly yes\n\
+                "Host jump\nIdentityFile {}\nHost c\nProxyJump jump\nHost a b c\nIdentityFile {}\n\
+                 Host *\nHostName 127.0.0.1\nPort {port}\nIdentitiesOnly yes\n\
                  UserKnownHostsFile {}\nStrictHostKeyChecking no\nLogLevel ERROR\n",
+                at("jump"),
                 at("user"),
                 at("known")
             ),
         )?;
-        // Each is another host for ssh, and one machine for the engine.
+        // Each is another host for ssh, the last one behind a jump host, and one machine for the engine.
         let host = |name| format!("[[hosts]]\naddress = '127.0.0.1'\nssh = '{name}'\ncores = 1\n");
         let hosts = write(path, "hosts.toml", &["a", "b", "c"].map(host).concat())?;
         // Where it separates privileges when root starts it.
@@ -110,6 +117,18 @@ impl Server {
             bail!("copied twice, or not at all: {said:?}");
         }
         self.none_is_left()
+    }
+
+    /// The jump host has let through what went to the host behind it.
+    pub(super) fn has_jumped(&self) -> Result<()> {
+        let key =
+            answer(program("ssh-keygen").arg("-lf").arg(self.folder.path().join("jump.pub")))?;
+        let key = key.split_whitespace().nth(1).context("the key has no fingerprint")?;
+        let log = std::fs::read_to_string(self.folder.path().join("log"))?;
+        if log.lines().any(|line| line.contains("Accepted publickey") && line.contains(key)) {
+            return Ok(());
+        }
+        bail!("no connection has come with the key of the jump host: {log}")
     }
 
     pub(super) fn one_fails(&self, programs: &Programs) -> Result<()> {
