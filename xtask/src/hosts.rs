@@ -84,6 +84,13 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     // The names of its nodes mean nothing to the resolver, as they do in a real cluster.
     let first = ["--first-host", "localhost"];
     check("SLURM: srun on three nodes", &|| slurm.srun(&programs, &["-N3", "-n5"], &first))?;
+    check("SLURM: two cores a task", &|| {
+        slurm.srun_with_cores(&programs, &["-N3", "-n3", "-c2"], 3, "2 cores")
+    })?;
+    // A node has four.
+    check("SLURM: more tasks than cores", &|| {
+        slurm.srun_with_cores(&programs, &["-N3", "-n14", "-O"], 14, "1 core")
+    })?;
     check("SLURM: sbatch", &|| slurm.sbatch(&programs))?;
     check("SLURM: a job that requeues itself", &|| slurm.requeued(&programs))
 }

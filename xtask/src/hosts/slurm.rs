@@ -110,6 +110,24 @@ PartitionName=all Nodes=ALL Default=YES State=UP
         programs.same(&answer(command.args(arguments()).args(more))?)
     }
 
+    /// A step on several nodes of so many tasks, which run on so many cores each.
+    pub(super) fn srun_with_cores(
+        &self,
+        programs: &Programs,
+        flags: &[&str],
+        tasks: usize,
+        cores: &str,
+    ) -> Result<()> {
+        let first = ["--first-host", "localhost"];
+        self.srun(programs, flags, &first)?;
+        let mut command = self.command("srun");
+        command.env("HOME", programs.home.path()).args(flags).arg(programs.wordcount());
+        let plan = answer(command.args(arguments()).args(first).arg("--explain"))?;
+        let expected = format!("to be run on {tasks} hosts, this one with {cores}, ");
+        ensure!(plan.contains(&expected), "not what was requested: {plan}");
+        Ok(())
+    }
+
     /// A batch script that counts by itself, and then in a step of several tasks.
     pub(super) fn sbatch(&self, programs: &Programs) -> Result<()> {
         let [flag, text] = arguments();

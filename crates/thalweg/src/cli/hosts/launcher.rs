@@ -354,7 +354,12 @@ pub(super) mod tests {
         // The first task of the first node, where two tasks share four cores.
         let other = SLURM.replace("SLURM_CPUS_PER_TASK=2", "").replace("NODEID=1", "NODEID=0");
         let other = other.replace("CPUS_ON_NODE=2", "CPUS_ON_NODE=4").replace("ID=2", "ID=0");
-        let first = Launched { id: 0, local: 2, ..expected };
+        let first = Launched { id: 0, local: 2, ..expected.clone() };
+        assert_eq!(detected(&other), Some(first));
+        // More tasks than cores, by `-O`: a node has one core then.
+        let other =
+            other.replace("CPUS_ON_NODE=4", "CPUS_ON_NODE=1").replace("NODE=2,1", "NODE=9,1");
+        let first = Launched { id: 0, local: 9, cores: cores(1), ..expected };
         assert_eq!(detected(&other), Some(first));
         // All on one node.
         let node = SLURM.replace("STEP_NUM_NODES=2", "STEP_NUM_NODES=1");
