@@ -59,7 +59,7 @@ const FIRST: u32 = 0;
 
 /// Connects this host with all others. The address in `mine` is set here.
 pub(super) fn meet(config: &HostConfig, mine: Identity) -> Result<Met> {
-    let mut meeting = Meeting::new(config, mine)?;
+    let mut meeting = Meeting::new(config, mine, Clock::system())?;
     match meeting.connect() {
         Ok(()) => meeting.met(),
         Err(error) => {
@@ -155,9 +155,8 @@ fn seen_from_here(address: &str, first: Option<SocketAddr>) -> String {
 }
 
 impl<'a> Meeting<'a> {
-    fn new(config: &'a HostConfig, mine: Identity) -> Result<Self> {
+    fn new(config: &'a HostConfig, mine: Identity, clock: Clock) -> Result<Self> {
         let security = Security::new(config)?;
-        let clock = Clock::system();
         let deadline = clock.now().saturating_add(nanos(config.connect_timeout));
         let poll = Poll::new().map_err(|cause| failed("wait for the network", cause))?;
         let is_first = mine.host == FIRST;

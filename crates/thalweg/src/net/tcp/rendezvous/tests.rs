@@ -58,7 +58,7 @@ fn join(meeting: &mut Meeting<'_>, at: &str, identity: Identity) -> Result<(StdS
 fn a_few_connections_are_accepted_at_a_time() {
     let address = free_address();
     let config = config(0, &address);
-    let mut meeting = Meeting::new(&config, identity(0, "")).unwrap();
+    let mut meeting = Meeting::new(&config, identity(0, ""), Clock::system()).unwrap();
     let connect = |_| StdStream::connect(&address).unwrap();
     let strangers: Vec<_> = (0..AT_ONCE + 8).map(connect).collect();
     meeting.accept().unwrap();
@@ -74,7 +74,7 @@ fn a_few_connections_are_accepted_at_a_time() {
 fn a_process_that_connects_again_is_no_second_host() {
     let address = free_address();
     let config = config(0, &address);
-    let mut meeting = Meeting::new(&config, identity(0, "")).unwrap();
+    let mut meeting = Meeting::new(&config, identity(0, ""), Clock::system()).unwrap();
     let mut come = |host: u32| {
         let joined = join(&mut meeting, &address, identity(host, &format!("10.0.0.{host}:4711")));
         (joined, meeting.verdict.clone(), meeting.connections.len(), meeting.roster.is_some())
@@ -96,7 +96,7 @@ fn a_process_that_connects_again_is_no_second_host() {
 fn a_process_takes_the_place_of_one_that_is_gone_and_of_no_other() {
     let address = free_address();
     let config = config(0, &address);
-    let mut meeting = Meeting::new(&config, identity(0, "")).unwrap();
+    let mut meeting = Meeting::new(&config, identity(0, ""), Clock::system()).unwrap();
     let (gone, before) = join(&mut meeting, &address, identity(1, "10.0.0.1:4711")).unwrap();
     drop(gone);
     // The end of its connection has arrived, and nothing has read it.
@@ -115,7 +115,7 @@ fn a_process_takes_the_place_of_one_that_is_gone_and_of_no_other() {
 fn a_process_may_connect_again_to_another_host_than_the_first() {
     let mut config = config(1, "127.0.0.1:1");
     config.listen = Some("127.0.0.1:0".to_owned());
-    let mut meeting = Meeting::new(&config, identity(1, "")).unwrap();
+    let mut meeting = Meeting::new(&config, identity(1, ""), Clock::system()).unwrap();
     let address = meeting.listen().unwrap().to_string();
     let mut come = |host: &str| join(&mut meeting, &address, identity(2, host));
     // This host reads no more from it, as frames may follow, and so does not learn that it is closed.
@@ -124,6 +124,91 @@ fn a_process_may_connect_again_to_another_host_than_the_first() {
     let other = come("0.0.0.0:4712").err().unwrap().to_string();
     assert_eq!(other, "two hosts have the number 2, at 127.0.0.1:4711 and 127.0.0.1:4712");
     assert_eq!(meeting.joined.get(&2), Some(&token));
+}
+
+fn minutes(minutes: u32) -> Duration {
+    Duration::from_secs(60) * minutes
+}
+
+#[test]
+fn hosts_may_come_minutes_apart_within_the_limit() {
+    let address = free_address();
+    let mut config = config(0, &address);
+    config.connect_timeout = minutes(10);
+    let (clock, identity) = (Clock::simulated(), |host| identity(host, "10.0.0.1:4711"));
+    let mut meeting = Meeting::new(&config, identity(0), clock.clone()).unwrap();
+    clock.advance_to(nanos(minutes(4)));
+    meeting.expire().unwrap();
+    let _one = join(&mut meeting, &address, identity(2)).unwrap();
+    clock.advance_to(nanos(minutes(9)));
+    meeting.expire().unwrap();
+    // Nothing else is to be done before the limit.
+    assert_eq!(meeting.until_next(), minutes(1) + Duration::from_millis(1));
+    let _last = join(&mut meeting, &address, identity(1)).unwrap();
+    assert!(meeting.roster.is_some());
+    // They have as long again to connect to each other.
+    clock.advance_to(nanos(minutes(19)));
+    meeting.expire().unwrap();
+    meeting.message(1, Message::Connected).unwrap();
+    clock.advance_to(nanos(minutes(20)));
+    let error = meeting.expire().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        error.to_string(),
+        "host 2 has not connected to all others within 600s (`--connect-timeout`)"
+    );
+}
+
+#[test]
+fn a_host_that_has_not_come_within_minutes_is_named() {
+    let address = free_address();
+    let mut config = config(0, &address);
+    config.connect_timeout = minutes(10);
+    let clock = Clock::simulated();
+    let mut meeting = Meeting::new(&config, identity(0, ""), clock.clone()).unwrap();
+    let _one = join(&mut meeting, &address, identity(2, "10.0.0.1:4711")).unwrap();
+    clock.advance_to(nanos(minutes(10)));
+    let error = meeting.expire().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        error.to_string(),
+        "host 1 has not connected within 600s (`--connect-timeout`): was it started, and does it \
+         know the address of this first host?"
+    );
+}
+
+#[test]
+fn a_host_calls_the_first_one_for_minutes() {
+    let address = free_address();
+    let mut config = config(1, &address);
+    config.connect_timeout = minutes(10);
+    let clock = Clock::simulated();
+    let mut meeting = Meeting::new(&config, identity(1, ""), clock.clone()).unwrap();
+    // Calls it, and goes on until that has failed or the connection is there.
+    let mut call = |minute: u32| {
+        clock.advance_to(nanos(minutes(minute)));
+        meeting.call().unwrap();
+        while let Some(token) = meeting.calls.get(&FIRST).and_then(|call| call.token) {
+            if meeting.connections[&token].is_established() {
+                return Ok(true);
+            }
+            meeting.advance(token).unwrap();
+            std::thread::yield_now();
+        }
+        assert!(meeting.until_next() <= LONGEST_PAUSE + Duration::from_millis(1));
+        meeting.expire().map(|()| false)
+    };
+    (0..9).for_each(|minute| assert!(!call(minute).unwrap()));
+    let first = std::net::TcpListener::bind(&address).unwrap();
+    assert!(call(9).unwrap());
+    drop(first);
+
+    let mut other = Meeting::new(&config, identity(1, ""), Clock::simulated()).unwrap();
+    other.clock.advance_to(nanos(minutes(10)));
+    let error = other.expire().unwrap_err();
+    let expected =
+        format!("host 0 could not be reached at {address} within 600s (`--connect-timeout`): ");
+    assert!(error.to_string().starts_with(&expected), "{error}");
 }
 
 #[test]
