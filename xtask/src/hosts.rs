@@ -3,6 +3,7 @@
 
 pub(crate) mod service;
 mod slurm;
+mod soak;
 mod ssh;
 
 use crate::process::{Totals, cargo, program, run};
@@ -40,14 +41,10 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     ] {
         setup::debian(name, package)?;
     }
-    let metadata = metadata::read()?;
-    // At once: without examples, whose packages' tests need more features of dependencies, the engine would be built again.
-    run(&mut cargo(["build", "--release", "--workspace", "--bin", "thalweg", "--examples"]))?;
-    let release = metadata.target.join("release");
-    let examples = release.join("examples");
+    let [launcher, examples] = build()?;
     let expected = answer(program(examples.join("wordcount")).args(arguments()))?;
     let home = tempfile::tempdir().context("there is no room for a temporary folder")?;
-    let programs = Programs { examples, launcher: release.join("thalweg"), home, expected };
+    let programs = Programs { examples, launcher, home, expected };
 
     let mut check = |name: &str, check: &dyn Fn() -> Result<()>| -> Result<()> {
         let start = Instant::now();
@@ -68,6 +65,9 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
             examples::check_launched(&programs.examples, &programs.launcher, count)
         })?;
     }
+    check("a job of 12 seconds with checkpoints", &|| {
+        soak::check(&programs.examples, &programs.launcher, 12)
+    })?;
     check("a program that was built without TLS", &|| programs.cannot_encrypt())?;
     check("Open MPI", &|| programs.by_mpi("mpirun.openmpi", &["--oversubscribe"]))?;
     check("MPICH", &|| programs.by_mpi("mpirun.mpich", &[]))?;
@@ -93,6 +93,20 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     })?;
     check("SLURM: sbatch", &|| slurm.sbatch(&programs))?;
     check("SLURM: a job that requeues itself", &|| slurm.requeued(&programs))
+}
+
+/// Runs one long job for so many seconds.
+pub(crate) fn soak(seconds: u64) -> Result<()> {
+    let [launcher, examples] = build()?;
+    soak::check(&examples, &launcher, seconds)
+}
+
+/// Builds the command `thalweg` and all example programs; returns the path of it, and the folder of those.
+fn build() -> Result<[PathBuf; 2]> {
+    // At once: without examples, whose packages' tests need more features of dependencies, the engine would be built again.
+    run(&mut cargo(["build", "--release", "--workspace", "--bin", "thalweg", "--examples"]))?;
+    let release = metadata::read()?.target.join("release");
+    Ok([release.join("thalweg"), release.join("examples")])
 }
 
 impl Programs {
@@ -149,6 +163,16 @@ fn answer(command: &mut Command) -> Result<String> {
         bail!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What a command says on standard error, if it ends well.
+fn said_by(command: &mut Command) -> Result<String> {
+    let output = command.output().context("a program cannot be started")?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        bail!("{}: {said}", output.status);
+    }
+    Ok(said)
 }
 
 /// Writes a file in a folder.

@@ -4,7 +4,7 @@
 
 use crate::fuzz::{self, Amount};
 use crate::process::{Totals, cargo, run_tests};
-use crate::{kafka, objects};
+use crate::{hosts, kafka, objects};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,8 +12,8 @@ use std::time::Instant;
 
 /// Run the randomised tests at length: hours
 ///
-/// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, jobs that are killed
-/// with their checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker,
+/// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, one job with checkpoints
+/// for minutes, jobs that are killed with their checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker,
 /// hundreds of times.
 #[derive(Args)]
 #[command(after_help = "\
@@ -21,6 +21,7 @@ Examples:
   cargo xtask long                        everything
   cargo xtask long --part generated --jobs 100000 --seed 7
   cargo xtask long --part fuzz --executions 1000000
+  cargo xtask long --part soak --seconds 1800
   cargo xtask long --part kafka --kills 50 --kafka-seed 7")]
 pub(crate) struct Arguments {
     /// Only this part; may be given several times
@@ -43,6 +44,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 100_000_000)]
     executions: u64,
 
+    /// How long the one job with checkpoints runs
+    #[arg(long, default_value_t = 180)]
+    seconds: u64,
+
     /// Kills in each test of Kafka
     #[arg(long, default_value_t = 200)]
     kills: u64,
@@ -58,6 +63,7 @@ enum Part {
     Generated,
     Check,
     Fuzz,
+    Soak,
     Objects,
     Kafka,
 }
@@ -65,9 +71,15 @@ enum Part {
 /// Runs the selected parts.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut failed = Vec::new();
-    for part in
-        [Part::Hostile, Part::Generated, Part::Check, Part::Fuzz, Part::Objects, Part::Kafka]
-    {
+    for part in [
+        Part::Hostile,
+        Part::Generated,
+        Part::Check,
+        Part::Fuzz,
+        Part::Soak,
+        Part::Objects,
+        Part::Kafka,
+    ] {
         if !arguments.part.is_empty() && !arguments.part.contains(&part) {
             continue;
         }
@@ -90,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
-    let Arguments { jobs, seed, seeds, executions, kills, .. } = arguments;
+    let Arguments { jobs, seed, seeds, executions, seconds, kills, .. } = arguments;
     match part {
         Part::Hostile => tests(&["--test", "hostile"], &[("THALWEG_HOSTILE", "all".to_owned())]),
         Part::Generated => tests(
@@ -104,6 +116,7 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
             tests(&["--lib", "--test", "*"], &[("THALWEG_CHECK_SEEDS", seeds.to_string())])
         }
         Part::Fuzz => fuzz::run_targets(None, &Amount::Executions(*executions)),
+        Part::Soak => hosts::soak(*seconds),
         Part::Objects => {
             let mut totals = Totals::default();
             objects::long(&mut totals)?;

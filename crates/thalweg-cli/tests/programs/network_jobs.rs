@@ -1,9 +1,11 @@
-//! The jobs of the tests on bad networks: readings of sensors at a steady rate, and jobs one after another.
+//! The jobs of the tests on bad networks: readings of sensors at a steady rate, and jobs one after another. And one for long.
 
 use clap::{Parser, Subcommand};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{EventTimeWindow, SessionWindow};
@@ -58,6 +60,19 @@ enum Job {
         #[arg(long)]
         seconds: f64,
     },
+    /// Runs one job, and says on standard error four times a second what the process has, as after each job of `repeat`, and
+    /// how many files a folder has; at the end how many checkpoints were taken
+    Soak {
+        /// For so many seconds, by the clock of the first host
+        #[arg(long)]
+        seconds: f64,
+        /// Readings in a second
+        #[arg(long, default_value_t = 200_000.0)]
+        rate: f64,
+        /// The folder
+        #[arg(long)]
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -75,6 +90,9 @@ fn run() -> Result<()> {
         }
         Job::Loop { output } => rounds(&env, output),
         Job::Repeat { seconds } => repeat(&env, Duration::from_secs_f64(seconds)),
+        Job::Soak { seconds, rate, folder } => {
+            soak(&env, Duration::from_secs_f64(seconds), rate, &folder)
+        }
     }
 }
 
@@ -181,14 +199,63 @@ fn repeat(env: &Environment, span: Duration) -> Result<()> {
         expect("loop", halved.take()?.iter().all(|outcome| outcome.state == halves))?;
         expect("left", odd.take()? == Some(0))?;
 
-        let used = used().map_err(|cause| {
-            Error::new(ErrorKind::Io, "the process cannot be looked at").caused_by(cause)
-        })?;
+        let used = used().map_err(unseen)?;
         eprintln!("used {} {} {}", used[0], used[1], used[2]);
         if ended.take()? == Some(true) {
             return Ok(());
         }
     }
+}
+
+/// How often it says what the process has.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Each reading is in two windows, of one of the sensors, which all hosts have some of.
+fn soak(env: &Environment, span: Duration, rate: f64, folder: &Path) -> Result<()> {
+    let start = Instant::now();
+    let (read, counted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (reads, counts) = (Arc::clone(&read), Arc::clone(&counted));
+    let next = move |n: u64| {
+        (start.elapsed() < span).then(|| {
+            reads.store(n + 1, Ordering::Relaxed);
+            n
+        })
+    };
+    env.generate(rate, next)
+        .assign_timestamps(time_of, Watermarks::monotonous())
+        .shuffle()
+        .group_by(|n| n % SENSORS)
+        .window(EventTimeWindow::sliding(Duration::from_secs(2), Duration::from_secs(1)))
+        .count()
+        .unkey()
+        .map(|(_, window)| window.value)
+        .for_each(move |count| _ = counts.fetch_add(count, Ordering::Relaxed));
+    let job = env.start()?;
+    while start.elapsed() < span && !job.is_over() {
+        std::thread::sleep(LOOK);
+        let (used, files) = (used().map_err(unseen)?, files(folder).map_err(unseen)?);
+        eprintln!("used {} {} {} {files}", used[0], used[1], used[2]);
+    }
+    let stats = job.wait()?;
+    let [read, counted] = [read, counted].map(|number| number.load(Ordering::Relaxed));
+    expect("windows", counted == 2 * read)?;
+    eprintln!("checkpoints {}", stats.checkpoints.map_or(0, |checkpoints| checkpoints.taken));
+    Ok(())
+}
+
+/// How many files a folder has, with those of the folders in it. Some may go meanwhile.
+fn files(folder: &Path) -> std::io::Result<usize> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let inner = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        count += if inner { files(&entry.path()).unwrap_or(0) } else { 1 };
+    }
+    Ok(count)
+}
+
+fn unseen(cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, "the process cannot be looked at").caused_by(cause)
 }
 
 fn expect(what: &str, right: bool) -> Result<()> {
