@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use std::process::ExitCode;
-use thalweg::{Result, cli};
+use thalweg::{Chain, Environment, Result, Stream, cli};
 use thalweg_examples::OutputArgs;
 
 /// Find the number n, 1 <= n < LIMIT, with the most Collatz steps; the smallest on ties.
@@ -27,10 +27,7 @@ fn main() -> ExitCode {
 fn search() -> Result<()> {
     let args = Args::parse();
     let env = args.engine.environment()?;
-    let longest = env
-        .range(1..args.limit)
-        .map(|n| (n, steps(n)))
-        .reduce(|a, b| if (b.1, a.0) > (a.1, b.0) { b } else { a });
+    let longest = longest(&env, args.limit);
     if let Some(dir) = args.sink.dir() {
         longest.map(|(n, steps)| format!("{n}\t{steps}")).write_lines_parallel(dir);
         return env.run();
@@ -45,6 +42,16 @@ fn search() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The number below the limit with the most steps, and how many.
+pub(crate) fn longest(
+    env: &Environment,
+    limit: u64,
+) -> Stream<impl Chain<Item = (u64, u32), Time = ()> + use<>> {
+    env.range(1..limit)
+        .map(|n| (n, steps(n)))
+        .reduce(|a, b| if (b.1, a.0) > (a.1, b.0) { b } else { a })
 }
 
 fn steps(start: u64) -> u32 {

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
 }
 
 /// The rows of a table by the key in this column, each with its other fields.
-fn table(
+pub(crate) fn table(
     env: &Environment,
     path: &PathBuf,
     column: usize,
@@ -94,7 +94,7 @@ fn table(
 }
 
 /// A row of the result.
-fn row(key: String, left: Option<String>, right: Option<String>) -> String {
+pub(crate) fn row(key: String, left: Option<String>, right: Option<String>) -> String {
     let field = |fields: Option<String>| match fields {
         // A row that is but its key has no other fields.
         Some(fields) if fields.is_empty() => fields,

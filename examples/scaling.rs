@@ -1,10 +1,10 @@
 //! What `cargo xtask reproduce` measures, on one host or several: views of advertisements, word count, records that are
 //! sent, and rounds of a loop.
 
-mod scaling {
+pub(crate) mod scaling {
     //! The jobs of the program, and the time that the threads of the network take.
 
-    pub(super) mod jobs;
+    pub(crate) mod jobs;
     pub(super) mod threads;
 }
 
@@ -33,7 +33,7 @@ struct Args {
 }
 
 #[derive(Subcommand)]
-enum Job {
+pub(crate) enum Job {
     /// The Yahoo streaming benchmark: views by campaign and window of ten seconds.
     Ysb {
         /// How many events, which every host makes before the first job.
@@ -81,7 +81,7 @@ enum Job {
 
 /// How records come from one operator to the next.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Between {
+pub(crate) enum Between {
     /// All operators before the window are one stage.
     Fused,
     /// By a queue to the task with the same number, which is on the same host.
@@ -92,7 +92,7 @@ enum Between {
 
 /// Which tasks get the records of a task.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum To {
+pub(crate) enum To {
     /// The one with the next number. With a task a host, that is another host.
     Next,
     /// All tasks, in turn.

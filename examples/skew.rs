@@ -38,7 +38,7 @@ struct Args {
 }
 
 /// A name, and the per mille of the items in each of as many partitions as there are shares.
-const SPLITS: [(&str, &[u64]); 4] = [
+pub(crate) const SPLITS: [(&str, &[u64]); 4] = [
     ("even", &[500, 500]),
     ("skewed", &[750, 250]),
     ("thesis-uniform", &[246, 295, 213, 246]),
@@ -99,7 +99,7 @@ fn compare() -> Result<()> {
 }
 
 /// The pipeline: the sum of all roots.
-fn roots(
+pub(crate) fn roots(
     env: &Environment,
     count: u64,
     item: impl Fn(u64) -> (u64, u32) + Send + 'static,
@@ -128,7 +128,7 @@ fn newton_sqrt(square: u32, iterations: u32) -> f64 {
 
 /// Makes items of an id from 1 to 50 and a number from 1 to 100. The ids that belong to a partition
 /// get its share of the items.
-fn items(shares: &'static [u64]) -> impl Fn(u64) -> (u64, u32) + Send + 'static {
+pub(crate) fn items(shares: &'static [u64]) -> impl Fn(u64) -> (u64, u32) + Send + 'static {
     let owner = |id: &u64| ((u128::from(id.key_hash()) * shares.len() as u128) >> 64) as usize;
     let mut ids = vec![Vec::new(); shares.len()];
     for id in 1..=50u64 {

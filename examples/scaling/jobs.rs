@@ -1,6 +1,6 @@
 //! The jobs. Each returns an answer that is the same however many hosts and tasks there are.
 
-use crate::{Between, Job, To};
+use super::super::{Between, Job, To};
 use std::path::PathBuf;
 use thalweg::data::Record;
 use thalweg::{Chain, Environment, Error, ErrorKind, Result, Stream, text};
@@ -111,7 +111,7 @@ fn words(env: &Environment, files: &[PathBuf], copies: u64) -> Result<String> {
 
 /// Sends records of some words, all alike: the number of the record, and the task that receives it. The answer is how many
 /// there are, and the sum of the numbers in the first and the last words.
-fn exchange<const WORDS: usize>(
+pub(crate) fn exchange<const WORDS: usize>(
     env: &Environment,
     records: u64,
     to: To,
@@ -158,7 +158,7 @@ where
     Ok(format!("{count}:{sum:016x}"))
 }
 
-fn run_rounds(env: &Environment, rounds: u64, tasks: Option<usize>) -> Result<String> {
+pub(crate) fn run_rounds(env: &Environment, rounds: u64, tasks: Option<usize>) -> Result<String> {
     let outcome = env
         .range(0..64)
         .replay(rounds, 0u64, |numbers, _| {
