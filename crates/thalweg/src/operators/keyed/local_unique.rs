@@ -137,7 +137,9 @@ where
 #[cfg(test)]
 mod tests {
     use crate::Environment;
+    use crate::check::check;
     use crate::config::Config;
+    use std::collections::BTreeSet;
 
     /// Runs `unique` over these records. Returns how many the sieve and `unique` itself emit.
     fn counts(records: impl Iterator<Item = u64> + Send + 'static) -> [u64; 2] {
@@ -150,6 +152,14 @@ mod tests {
             row.records_out.unwrap()
         };
         [of("sieve"), of("unique")]
+    }
+
+    #[test]
+    fn each_record_is_there_once_in_any_run() {
+        let record = |n: u64| n * n % 97;
+        check(|env| env.range(0..600).map(record).shuffle().unique())
+            .seeds(2)
+            .equals((0..600).map(record).collect::<BTreeSet<_>>());
     }
 
     #[test]

@@ -168,6 +168,7 @@ where
 mod tests {
     use super::*;
     use crate::Environment;
+    use crate::check::check;
 
     struct Pairs;
 
@@ -204,6 +205,18 @@ mod tests {
         env.run()?;
         assert_eq!(out.take()?, [b"ba".to_vec(), b"dc".to_vec(), b"e".to_vec(), b"gf".to_vec()]);
         Ok(())
+    }
+
+    #[test]
+    fn every_part_is_emitted_once_in_any_run() {
+        let text = |n: u64| format!("{n}-{}", n * n);
+        let pairs = |text: String| {
+            let pairs = text.as_bytes().chunks(2).map(|pair| pair.iter().rev().copied().collect());
+            pairs.collect::<Vec<Vec<u8>>>()
+        };
+        check(|env| env.range(0..100).map(text).flat_each(Bytes).flat_each(Pairs))
+            .seeds(2)
+            .equals((0..100).map(text).flat_map(pairs));
     }
 
     #[test]

@@ -83,6 +83,7 @@ where
 #[cfg(test)]
 mod tests {
     use crate::Environment;
+    use crate::check::check;
 
     #[test]
     fn strings_come_in_order_and_once() -> crate::Result<()> {
@@ -97,5 +98,16 @@ mod tests {
             (0..2000).flat_map(|n| [1, 0, 2].into_iter().take(n % 4)).collect();
         assert_eq!(out.take()?, expected);
         Ok(())
+    }
+
+    #[test]
+    fn every_string_is_emitted_once_in_any_run() {
+        let strings = |n: u64| (0..n % 4).map(move |k| format!("{n}.{k}"));
+        check(|env| {
+            let push = move |n, out: &mut super::Texts| strings(n).for_each(|text| out.push(&text));
+            env.range(0..100).flat_map_str(push)
+        })
+        .seeds(2)
+        .equals((0..100).flat_map(strings));
     }
 }

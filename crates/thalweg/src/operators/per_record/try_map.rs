@@ -85,6 +85,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::check;
     use crate::sync::{AtomicU64, Ordering};
     use crate::{Environment, Place};
     use std::sync::Arc;
@@ -106,6 +107,17 @@ mod tests {
         assert_eq!((error.kind(), error.place()), (ErrorKind::Io, Some(&place)));
         let text = error.to_string();
         assert!(text.starts_with("try_map (") && text.ends_with("poem.txt:3: torn"), "{text}");
+    }
+
+    #[test]
+    fn results_and_errors_are_those_of_any_run() {
+        let below = |limit: u64| move |n: u64| if n < limit { Ok(3 * n) } else { Err("too large") };
+        check(|env| env.range(0..300).shuffle().try_map(below(300)))
+            .seeds(2)
+            .equals((0..300u64).map(|n| 3 * n));
+        check(|env| env.range(0..300).shuffle().try_map(below(299)))
+            .seeds(2)
+            .fails_with("too large");
     }
 
     #[test]
