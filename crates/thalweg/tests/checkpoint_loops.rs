@@ -166,6 +166,14 @@ fn operators_of_a_body_are_restored() {
     })
     .equals(10..70u64);
     restored!(|env: &Environment| {
+        let (outcome, left) = dealt(env, 100)
+            .iterate(5, (), |numbers, _| numbers.chunks(4).flatten().map(|n| n + 1))
+            .all_rounds();
+        outcome.for_each(drop);
+        left
+    })
+    .equals(5..105u64);
+    restored!(|env: &Environment| {
         let (outcome, left) = dealt(env, 200)
             .iterate(8, (), |numbers, _| {
                 let numbered =

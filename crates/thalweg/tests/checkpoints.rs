@@ -538,19 +538,50 @@ fn states_of_tasks_are_restored() {
 }
 
 #[test]
-fn chunks_are_complete_at_barriers() {
+fn open_chunks_are_restored() {
     restored!(|env: &Environment| env.range(0..3000).chunks(7).map(at_most_seven).flatten());
     restored!(|env: &Environment| env
         .parallel_iter(unequal)
         .chunks(7)
         .map(at_most_seven)
         .flatten());
-    restored!(|env: &Environment| timed(env, 0..900)
-        .shuffle()
-        .chunks(7)
-        .map(at_most_seven)
-        .flatten());
+    // With other tasks, chunks have the timestamp of their own records.
+    restored!(|env: &Environment| {
+        let chunks = timed(env, 0..900).shuffle().chunks(7).map(at_most_seven);
+        let checked = chunks.map_with_timestamp(|chunk, at| {
+            let latest = chunk.iter().max().map(|n| Timestamp::from_micros(n.cast_signed()));
+            assert_eq!(Some(at), latest, "{chunk:?}");
+            chunk
+        });
+        checked.flatten()
+    });
+    // None is late.
+    let windows = restored!(|env: &Environment| {
+        let records = timed(env, 0..900).shuffle().chunks(7).flatten();
+        let windows = records.window_all(EventTimeWindow::tumbling(micros(100)));
+        windows.count().map(|pane| pane.value).sum(|n| *n)
+    });
+    assert_eq!(windows, [900]);
     restored!(|env: &Environment| env.range(0..0).chunks(7).flatten().merge(env.range(0..100)));
+}
+
+/// A chunk that is open when a file has been read in part is not taken for one of the next file.
+#[test]
+fn chunks_of_files_with_watermarks_are_cut_at_barriers() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in 0..3 {
+        let lines: String = (0..300).map(|n| format!("{}\n", 1000 * file + n)).collect();
+        std::fs::write(folder.path().join(format!("{file}.txt")), lines).unwrap();
+    }
+    let at = |chunk: &Vec<u64>| Timestamp::from_micros((chunk[0] % 1000).cast_signed());
+    let windows = restored!(|env: &Environment| {
+        let files = Text::new(folder.path()).split_bytes(500).block_bytes(60);
+        let chunks = env.lines(files).map(|line| line.parse::<u64>().unwrap()).chunks(4);
+        let records = chunks.assign_timestamps(at, Watermarks::monotonous()).flatten();
+        let windows = records.window_all(EventTimeWindow::tumbling(micros(50)));
+        windows.count().map(|pane| pane.value).sum(|n| *n)
+    });
+    assert_eq!(windows, [900]);
 }
 
 #[test]
@@ -846,31 +877,4 @@ fn sorted_rows_of_joins_are_restored() {
         let none = env.range(0..0).group_by(|n| n % 100);
         none.join_with(right(env)).sort_merge().right()
     });
-}
-
-/// Chunks hold a barrier back until what they have is emitted. A task whose watermarks wait for other tasks meanwhile must not say
-/// that the barrier has left it: on another host, the barrier may come before the order to send it.
-#[test]
-fn barriers_in_front_of_watermarks_that_wait_are_not_taken_for_passed() {
-    let at = |chunk: &Vec<u64>| Timestamp::from_micros(chunk[0].cast_signed());
-    // Not for one without records: what it would get may be behind what waits.
-    let aligned =
-        || Watermarks::monotonous().aligned(micros(3)).idle_after(Duration::from_millis(1));
-    check(|env| {
-        let dealt = |task: usize, tasks: usize| (task as u64..300).step_by(tasks);
-        env.parallel_iter(dealt).chunks(4).assign_timestamps(at, aligned()).flatten()
-    })
-    .any_tasks()
-    .must_restore()
-    .seeds(24)
-    .equals(0..300u64);
-    check(|env| {
-        let dealt = |task: usize, tasks: usize| (task as u64..300).step_by(tasks);
-        let shuffled = env.parallel_iter(dealt).shuffle();
-        shuffled.chunks(4).assign_timestamps(at, aligned()).flatten()
-    })
-    .any_tasks()
-    .must_restore()
-    .seeds(120)
-    .equals(0..300u64);
 }

@@ -236,6 +236,9 @@ fn what_all_records_are_combined_into_is_refused_by_name() {
         let list = numbers(env).map(text).aggregate(|a| a.to_vec());
         sum(list.map(|list| bytes(&list)))
     });
+    run("chunks", Must::Refuse("chunks ("), 0, |env| {
+        sum(numbers(env).map(text).chunks(1 << 20).map(|chunk| bytes(&chunk)))
+    });
     run("scan", Must::Refuse("scan ("), 0, |env| {
         sum(numbers(env).scan(Vec::new(), |all: &mut Vec<String>, n| {
             all.push(text(n));

@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 /// or their records are saved; sinks into the program let it pass when the program has received what was before it.
 const REMEMBER_NOTHING: &[&str] = &[
     "broadcast",
-    "chunks",
     "clone",
     "collect on each host",
     "dead_letters",
@@ -85,6 +84,7 @@ const SAVED: &[&str] = &[
     "bottom_by",
     "bottom_by_key",
     "byte_lines",
+    "chunks",
     "co_group",
     "collect",
     "collect_one",
@@ -156,6 +156,7 @@ const SAVED_IN_LOOPS: &[&str] = &[
     "bottom",
     "bottom_by",
     "bottom_by_key",
+    "chunks",
     "combine",
     "count",
     "cross",

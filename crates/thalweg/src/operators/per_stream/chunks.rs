@@ -1,12 +1,16 @@
 //! The `chunks` operator: lists of a fixed number of records.
 
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::Data;
 use crate::error::Result;
-use crate::flow::{Event, Flow, Op, Pipe, Push};
+use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
 use crate::metrics::Report;
-use crate::plan::{Details, Origin, TaskContext};
+use crate::plan::{Details, Origin, Scope, TaskContext};
 use crate::stream::{Chain, Stream};
+use crate::support::owned_heap::{OwnedHeap, Wording};
 use crate::time::Time;
+use std::collections::VecDeque;
+use std::mem::take;
 
 /// The most records that memory is allocated for when a chunk begins. A larger chunk grows as it fills, as so
 /// many records may never arrive.
@@ -20,10 +24,15 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     /// [`CountWindow`](crate::operators::window::CountWindow), which covers the records of all tasks or those
     /// of one key.
     ///
-    /// A chunk is shorter where the input or a round of a loop ends, and where a watermark or a barrier comes
-    /// between two records. On an unbounded stream that becomes idle, the records of an incomplete chunk wait
-    /// for more. Costs a move of each record and an allocation per chunk; up to `size` records are held in each
-    /// task. A chunk has the latest timestamp of its records.
+    /// A chunk is shorter where the input or a round of a loop ends, and where a watermark comes between two
+    /// records. On an unbounded stream that becomes idle, the records of an incomplete chunk wait for more. Costs
+    /// a move of each record and an allocation per chunk; up to `size` records are held in each task. A chunk has
+    /// the latest timestamp of its records.
+    ///
+    /// [Checkpoints](crate::config::CheckpointConfig) have the incomplete chunks, and cut none. A job that goes on
+    /// with fewer tasks fills up those that come to one task, in turn; with event time, it emits all but the last
+    /// of them as they are. Where event time is assigned to chunks in the stage of a source that has a watermark
+    /// for each file or split, a change of these ends a chunk, as do checkpoints.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -37,7 +46,8 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     ///
     /// # Errors
     ///
-    /// With a `size` of 0, the job is refused at its start.
+    /// With a `size` of 0, the job is refused at its start. It stops when the memory budget does not hold the
+    /// incomplete chunks.
     #[doc(alias("batch", "buffer"))]
     #[track_caller]
     pub fn chunks(self, size: usize) -> Stream<Chunks<C>> {
@@ -50,7 +60,7 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
         if size == 0 {
             chunks.refuse(crate::Error::new(crate::ErrorKind::Plan, "chunks of no records"));
         }
-        chunks
+        chunks.with_state::<Vec<D>>(Scope::Task)
     }
 }
 
@@ -71,35 +81,121 @@ impl<D: Data, C: Chain<Item = D>> Chain for Chunks<C> {
         N: Push<Vec<D>, C::Time> + 'static,
     {
         let (op, size) = (cx.op(self.op), self.size);
-        let chunk = Chunk { records: Vec::new(), latest: None };
-        self.prev.attach(cx, ChunksPush { op, size, chunk, held: None, emitted: 0, next })
+        let dealt = Redistribution::Dealt;
+        let saved = cx.state_for_any_details::<Chunk<D, C::Time>>(self.op, "open", dealt);
+        let (complete, open) = restored(&saved, size)?;
+        let mut heap = OwnedHeap::new(cx, self.op, WORDING);
+        heap.changed();
+        let push = ChunksPush {
+            op,
+            size,
+            open,
+            complete,
+            held: None,
+            is_partitioned: false,
+            saved,
+            heap,
+            emitted: 0,
+            next,
+        };
+        self.prev.attach(cx, push)
     }
 }
+
+const WORDING: Wording = Wording { state: "an incomplete chunk", less: "smaller chunks need less" };
+
+/// The chunks that a task begins with: complete ones, and an open one. There may have been more tasks than now, and chunks of
+/// another size.
+fn restored<D: Data, T: Time>(saved: &StateHandle, size: usize) -> Result<Restored<D, T>> {
+    let (mut complete, mut open) = (VecDeque::new(), Chunk::default());
+    let is_timed = T::LAST.timestamp().is_some();
+    saved.restore(|Chunk { records, latest }: Chunk<D, T>| {
+        // The timestamps of single records are not known: with those of another task, some would count as later than they are.
+        if is_timed && open.latest.is_some() {
+            complete.push_back(take(&mut open));
+        }
+        let Some(latest) = latest else { return Ok(()) };
+        for record in records {
+            if open.add(record, latest, size) {
+                complete.push_back(take(&mut open));
+            }
+        }
+        Ok(())
+    })?;
+    Ok((complete, open))
+}
+
+type Restored<D, T> = (VecDeque<Chunk<D, T>>, Chunk<D, T>);
 
 /// Makes chunks in a running task.
 pub struct ChunksPush<D, T, N> {
     op: Op,
     size: usize,
-    chunk: Chunk<D, T>,
-    /// An event that is held back until the incomplete chunk has been emitted.
+    open: Chunk<D, T>,
+    /// Those that the task has begun with, which are emitted first.
+    complete: VecDeque<Chunk<D, T>>,
+    /// An event that is held back until the chunks before it have been emitted.
     held: Option<Event>,
+    /// Whether the records are of partitions of the source, which an operator behind distinguishes. Those that come in another run
+    /// are of other ones, so a barrier leaves no chunk open.
+    is_partitioned: bool,
+    saved: StateHandle,
+    heap: OwnedHeap<Chunk<D, T>>,
     emitted: u64,
     next: N,
 }
 
 /// The records since the last chunk.
+#[derive(Data)]
 struct Chunk<D, T> {
     records: Vec<D>,
     latest: Option<T>,
 }
 
-impl<D: Data, T: Time, N: Push<Vec<D>, T>> ChunksPush<D, T, N> {
-    fn give(&mut self) {
-        let records = std::mem::take(&mut self.chunk.records);
-        if let Some(latest) = self.chunk.latest.take() {
-            self.emitted += 1;
-            self.next.push(records, latest);
+impl<D, T> Default for Chunk<D, T> {
+    fn default() -> Self {
+        Self { records: Vec::new(), latest: None }
+    }
+}
+
+impl<D, T: Time> Chunk<D, T> {
+    /// Adds a record; returns whether there are so many now.
+    #[inline(always)]
+    fn add(&mut self, item: D, time: T, size: usize) -> bool {
+        if self.records.capacity() == 0 {
+            self.records.reserve_exact(size.min(AT_ONCE));
         }
+        self.records.push(item);
+        self.latest = self.latest.max(Some(time));
+        self.records.len() == size
+    }
+}
+
+impl<D: Data, T: Time, N: Push<Vec<D>, T>> ChunksPush<D, T, N> {
+    fn give(&mut self, chunk: Chunk<D, T>) {
+        if let Some(latest) = chunk.latest {
+            self.emitted += 1;
+            self.next.push(chunk.records, latest);
+        }
+    }
+
+    /// Whether the open chunk is to be emitted before the event.
+    fn is_open_until(&self, event: Event) -> bool {
+        let stays_open = matches!(event, Event::Barrier(_)) && !self.is_partitioned;
+        self.open.latest.is_some() && !stays_open
+    }
+
+    /// Passes an event on, when all chunks before it have been emitted.
+    fn pass(&mut self, event: Event) {
+        self.saved.save(event, |out| {
+            if self.open.latest.is_some() {
+                out.add(&self.open);
+            }
+        });
+        if event.completes() {
+            self.heap.restarted();
+        }
+        self.next.event(event);
     }
 }
 
@@ -109,23 +205,30 @@ impl<D: Data, T: Time, N: Push<Vec<D>, T>> Pipe for ChunksPush<D, T, N> {
     }
 
     fn event(&mut self, event: Event) {
-        if self.chunk.latest.is_none() {
-            self.next.event(event);
+        self.is_partitioned |= matches!(event, Event::Partition(_));
+        if self.complete.is_empty() && !self.is_open_until(event) {
+            self.pass(event);
         } else {
             self.held = Some(event);
         }
     }
 
     fn resume(&mut self) -> Flow {
+        if let Err(error) = guard(&self.op, || self.heap.fit(Some(&self.open))) {
+            self.op.fail(error);
+        }
         loop {
             match self.next.resume() {
                 Flow::Ready => {}
                 other => return other,
             }
-            if self.held.is_some() && self.chunk.latest.is_some() {
-                self.give();
+            if let Some(chunk) = self.complete.pop_front() {
+                self.give(chunk);
+            } else if self.held.is_some_and(|event| self.is_open_until(event)) {
+                let chunk = take(&mut self.open);
+                self.give(chunk);
             } else if let Some(event) = self.held.take() {
-                self.next.event(event);
+                self.pass(event);
             } else {
                 return Flow::Ready;
             }
@@ -141,14 +244,10 @@ impl<D: Data, T: Time, N: Push<Vec<D>, T>> Pipe for ChunksPush<D, T, N> {
 impl<D: Data, T: Time, N: Push<Vec<D>, T>> Push<D, T> for ChunksPush<D, T, N> {
     #[inline(always)]
     fn push(&mut self, item: D, time: T) {
-        let Chunk { records, latest } = &mut self.chunk;
-        if records.capacity() == 0 {
-            records.reserve_exact(self.size.min(AT_ONCE));
-        }
-        records.push(item);
-        *latest = (*latest).max(Some(time));
-        if records.len() == self.size {
-            self.give();
+        self.heap.changed();
+        if self.open.add(item, time, self.size) {
+            let chunk = take(&mut self.open);
+            self.give(chunk);
         }
     }
 }
@@ -156,9 +255,12 @@ impl<D: Data, T: Time, N: Push<Vec<D>, T>> Push<D, T> for ChunksPush<D, T, N> {
 #[cfg(test)]
 mod tests {
     use crate::Environment;
-    use crate::check::every;
+    use crate::check::{check, every};
+    use crate::checkpoint::{Checkpoints, Snapshot};
+    use crate::config::{Config, Scheduler};
     use crate::operators::time::Watermarks;
     use crate::time::Timestamp;
+    use std::num::NonZeroUsize;
 
     #[test]
     fn nothing_is_lost_and_only_the_last_of_a_task_is_short() {
@@ -174,6 +276,43 @@ mod tests {
             assert_eq!(all, (0..10_007).collect::<Vec<u64>>());
             Ok(())
         });
+    }
+
+    #[test]
+    fn a_checkpoint_cuts_no_chunk() {
+        let chunks = (0..500).map(|nth| (7 * nth..7 * nth + 7).collect::<Vec<u64>>());
+        let job = |env: &Environment| env.iter(0..3500_u64).chunks(7);
+        check(job).seeds(12).ordered().must_restore().equals(chunks);
+    }
+
+    /// The chunks that tasks have left open are of another size, too.
+    #[test]
+    fn open_chunks_that_come_to_one_task_are_filled_up() {
+        let begin = |cores: usize, size: usize, restored: Option<Snapshot>| {
+            let env = Environment::with_config(Config {
+                cores: NonZeroUsize::new(cores).unwrap(),
+                scheduler: Scheduler::Deterministic { seed: 1 },
+                turn: NonZeroUsize::MIN,
+                ..Config::default()
+            });
+            let chunks = env.range(0..50_000).chunks(size).collect::<Vec<_>>();
+            (env.start_with(Some(&Checkpoints::new(restored, None))).unwrap(), chunks)
+        };
+        let (job, _) = begin(3, 1 << 20, None);
+        job.drive_for(15);
+        let taken = job.snapshot().unwrap().expect("it goes on");
+        job.cancel();
+        let _ = job.wait();
+        for cores in [1, 2, 3, 5] {
+            let (job, chunks) = begin(cores, 7, Some(taken.snapshot.clone()));
+            job.wait().unwrap();
+            let chunks = chunks.take().unwrap();
+            let others = chunks.iter().filter(|chunk| chunk.len() != 7).count();
+            assert!(others <= cores, "{others} chunks of {cores} tasks are of another size");
+            let mut all = chunks.concat();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..50_000), "on {cores} cores");
+        }
     }
 
     #[test]
