@@ -1,5 +1,6 @@
 //! Whether the states of a program are those of the checkpoint that it begins with, and which of these are dropped.
 
+use super::branches::is_number;
 use super::snapshot::{Snapshot, StateId};
 use super::{Checkpoints, Shape, Slot, advice};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +12,7 @@ impl Checkpoints {
     /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
     /// begins with, which is then given up. `is_elsewhere` says of the name of an operator whether all of its tasks are on
     /// other hosts. States that only the snapshot has are dropped if `may_drop`; `numbered` gives the kind of an operator in the
-    /// plan whose states have a number in place of a name.
+    /// plan whose states have a number in place of a name, and might have had another one.
     ///
     /// # Errors
     ///
@@ -132,9 +133,4 @@ fn doubtful<'a, 'p>(
             && snapshot.shape(id).is_some_and(may_become)
     };
     of_none.iter().find(|id| slots.iter().any(|slot| may_be_of(id, slot)))
-}
-
-/// Whether this follows a kind in the id of an operator without a name, as in `count-0` and its twin `count-0-2`.
-fn is_number(rest: &str) -> bool {
-    rest.starts_with('-') && rest.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit())
 }

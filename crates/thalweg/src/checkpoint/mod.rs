@@ -13,6 +13,7 @@
 //! This module knows no operator. It has no part in how records flow: without checkpoints, a handle is empty.
 
 mod at_end;
+mod branches;
 mod compare;
 mod copy;
 mod entries;
@@ -30,6 +31,7 @@ pub use compare::{PlanComparison, StateComparison, StateFate};
 pub use entries::StateEntry;
 pub use inspect::{CheckpointDir, CheckpointFile, StateSummary};
 
+pub(crate) use branches::{Described, OperatorIds};
 pub(crate) use files::{SavedFile, check_spilled};
 pub(crate) use folder::{Faulty, Folder, INJECTED, find, make};
 pub(crate) use health::Counted;
@@ -93,6 +95,8 @@ pub(crate) struct Checkpoints {
     /// The states of the snapshot that no operator takes, where that is allowed.
     dropped: Mutex<Vec<StateId>>,
     slots: Mutex<Vec<Arc<Slot>>>,
+    /// Of each operator in the plan, a hash of its branch.
+    branches: Mutex<Vec<u64>>,
     /// The job's, once it is launched.
     clock: OnceLock<Clock>,
     /// Where they are stored.
@@ -209,12 +213,13 @@ impl Checkpoints {
         let (slots, clock) = (Mutex::default(), OnceLock::new());
         let (migrated, dropped, dir, trial) = (Mutex::default(), Mutex::default(), None, None);
         let (has_ended, lacks_end) = (AtomicBool::new(false), AtomicBool::new(false));
-        let health = Mutex::default();
+        let (health, branches) = (Mutex::default(), Mutex::default());
         Self {
             restored,
             migrated,
             dropped,
             slots,
+            branches,
             clock,
             dir,
             files,
@@ -405,9 +410,12 @@ impl Checkpoints {
             true => self.superseded(epoch),
             false => &superseded | &self.superseded(epoch),
         };
-        let slots = lock(&self.slots);
+        let (slots, branches) = (lock(&self.slots), lock(&self.branches));
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in slots.iter() {
+            if let Some(branch) = branches.get(slot.op) {
+                taken.snapshot.note_branch(&slot.id.operator, *branch);
+            }
             if superseded.contains(&slot.id) {
                 // At the end, an earlier barrier may still need it, at which this one counted for nothing.
                 if epoch < Epoch::LAST {

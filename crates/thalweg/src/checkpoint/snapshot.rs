@@ -33,8 +33,14 @@ pub(crate) struct Snapshot {
     pub(super) clock: Reading,
     /// Whether the job was drained, and all tasks have ended: there may be more input, and nothing of it is to be read.
     pub(crate) is_drained: bool,
+    /// Of the operators that have saved something, by id: a hash of the [branch](super::branches) of each.
+    branches: BTreeMap<String, u64>,
     states: BTreeMap<StateId, State>,
 }
+
+/// What the byte behind the clock says: whether the job was drained, and whether the branches come behind the states.
+const DRAINED: u8 = 1;
+const HAS_BRANCHES: u8 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
@@ -226,6 +232,7 @@ impl Snapshot {
     /// Adds what tasks of another host have saved at the same barrier.
     pub(super) fn append(&mut self, part: Self) {
         self.is_drained |= part.is_drained;
+        self.branches.extend(part.branches);
         // What is due on one host is due on all.
         self.clock.now = self.clock.now.max(part.clock.now);
         for (id, State { shape, mut entries, mut files }) in part.states {
@@ -233,6 +240,16 @@ impl Snapshot {
             state.entries.append(&mut entries);
             state.files.append(&mut files);
         }
+    }
+
+    /// Notes the branch of an operator that has saved something.
+    pub(super) fn note_branch(&mut self, operator: &str, branch: u64) {
+        self.branches.insert(operator.to_owned(), branch);
+    }
+
+    /// The branches of operators, by id.
+    pub(super) fn branches(&self) -> &BTreeMap<String, u64> {
+        &self.branches
     }
 
     /// The shape of a state that it has.
@@ -288,7 +305,9 @@ impl Snapshot {
         let mut head = Vec::new();
         self.clock.is_simulated.encode(&mut head);
         self.clock.now.encode(&mut head);
-        self.is_drained.encode(&mut head);
+        let drained = if self.is_drained { DRAINED } else { 0 };
+        let branches = if self.branches.is_empty() { 0 } else { HAS_BRANCHES };
+        (drained | branches).encode(&mut head);
         (self.states.len() as u64).encode(&mut head);
         for (StateId { operator, name }, State { shape, entries, files }) in &self.states {
             operator.encode(&mut head);
@@ -297,6 +316,9 @@ impl Snapshot {
             let sizes = entries.iter().map(|entries| sum_up(&entries.bytes));
             sizes.collect::<Vec<_>>().encode(&mut head);
             files.encode(&mut head);
+        }
+        if !self.branches.is_empty() {
+            self.branches.encode(&mut head);
         }
         let entries = self.states.values().flat_map(|state| &state.entries);
         (head, entries.map(|entries| &*entries.bytes))
@@ -317,7 +339,11 @@ impl Snapshot {
         if i64::try_from(clock.now).is_err() {
             return Err(DecodeError::invalid("a time before the year 2262"));
         }
-        let is_drained = bool::decode(head)?;
+        let flags = u8::decode(head)?;
+        if flags & !(DRAINED | HAS_BRANCHES) != 0 {
+            return Err(DecodeError::invalid("what is known of a checkpoint"));
+        }
+        let is_drained = flags & DRAINED != 0;
         let mut states = Vec::new();
         for _ in 0..u64::decode(head)? {
             let id = StateId { operator: String::decode(head)?, name: String::decode(head)? };
@@ -326,6 +352,10 @@ impl Snapshot {
             files.iter().flatten().try_for_each(FileEntry::check)?;
             states.push((id, shape, sizes, files));
         }
+        let branches: BTreeMap<String, u64> = match flags & HAS_BRANCHES {
+            0 => BTreeMap::new(),
+            _ => BTreeMap::decode(head)?,
+        };
         let mut rest = bytes;
         let mut take = |(length, digest)| {
             let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -337,7 +367,7 @@ impl Snapshot {
             }
             Ok(Entries { bytes: bytes.to_vec(), spare: None })
         };
-        let mut snapshot = Self { clock, is_drained, states: BTreeMap::new() };
+        let mut snapshot = Self { clock, is_drained, branches, states: BTreeMap::new() };
         for (id, shape, sizes, files) in states {
             let entries = sizes.into_iter().map(&mut take).collect::<Result<_, _>>()?;
             snapshot.states.insert(id, State { shape, entries, files });

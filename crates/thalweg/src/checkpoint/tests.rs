@@ -221,6 +221,62 @@ fn nothing_is_dropped_where_it_is_not_known_which_of_two_operators_is_gone() {
     assert!(refused.contains("operators without names"), "{refused}");
 }
 
+/// Counts numbers by key.
+fn counts_below(env: &Environment, end: u64) -> Output<Vec<(u64, u64)>> {
+    env.range(0..end).group_by(|n| n % 5).count().unkey().collect::<Vec<_>>()
+}
+
+#[test]
+fn branches_find_their_states_wherever_they_are_described() {
+    const ENDS: [u64; 2] = [100_000, 150_000];
+    let both = |env: &Environment| ENDS.iter().for_each(|end| drop(counts_below(env, *end)));
+    let first = saved(both, 2, 1, 30).unwrap().snapshot;
+    // The other way round, and then as before: later checkpoints have the same ids.
+    let env = environment(2, 2);
+    let [one, other] = ENDS;
+    let outputs = [other, one].map(|end| counts_below(&env, end));
+    let begun = Checkpoints::new(Some(first.clone()), None);
+    let job = env.start_with(Some(&begun)).unwrap();
+    job.drive_for(10);
+    let second = job.snapshot().unwrap().expect("it goes on").snapshot;
+    job.cancel();
+    let _ = job.wait();
+    drop(outputs);
+    let ids = |snapshot: &Snapshot| snapshot.branches().clone();
+    assert_eq!(ids(&second), ids(&first));
+    let env = environment(3, 3);
+    let outputs = ENDS.map(|end| counts_below(&env, end));
+    env.start_with(Some(&Checkpoints::new(Some(second.clone()), None))).unwrap().wait().unwrap();
+    let expected = |end: u64| (0..5_u64).map(move |key| (key, end / 5));
+    for (end, counts) in ENDS.into_iter().zip(outputs) {
+        let mut counts = counts.take().unwrap();
+        counts.sort_unstable();
+        assert!(counts.iter().copied().eq(expected(end)), "{end}: {counts:?}");
+    }
+    // Without one of them, it is known which is gone.
+    for (end, snapshot) in ENDS.into_iter().zip([first, second]) {
+        let env = dropping();
+        let counts = counts_below(&env, end);
+        let begun = Checkpoints::new(Some(snapshot), None);
+        env.start_with(Some(&begun)).unwrap().wait().unwrap();
+        let mut counts = counts.take().unwrap();
+        counts.sort_unstable();
+        assert!(counts.iter().copied().eq(expected(end)), "{end}: {counts:?}");
+        assert!(!begun.dropped().is_empty());
+    }
+}
+
+#[test]
+fn a_branch_that_is_new_takes_no_state_of_another() {
+    let snapshot = saved(|env| drop(counts_below(env, 100_000)), 2, 1, 10).unwrap().snapshot;
+    let both = |env: &Environment| {
+        let [first, second] = [50_000, 100_000].map(|end| counts_below(env, end));
+        drop((first, second));
+    };
+    let refused = refusal(both, snapshot).to_string();
+    assert!(refused.contains("which does not have the state"), "{refused}");
+}
+
 #[test]
 fn nothing_is_dropped_either_where_the_type_of_such_operators_has_changed() {
     let sum = |env: &Environment, by: u64| {

@@ -107,8 +107,9 @@ pub struct Config {
     /// are dropped, with a warning that names each. By default such a checkpoint is refused, since what an operator was to
     /// remember is lost where its name has changed. States that the checkpoint lacks, or has otherwise, are refused in any case.
     ///
-    /// States of operators without a name are found by their number among those of their kind. So nothing is dropped where such an
-    /// operator is left with a state like the one that no operator takes: which of them was removed is not known. Give names
+    /// Operators without a name are found by what is before and behind them, and those that are alike in that by their number among
+    /// those of their kind. So nothing is dropped where one of these is left with a state like the one that no operator takes: which
+    /// of them was removed is not known. Give names
     /// ([`Stream::name`](crate::Stream::name)) before checkpoints are taken, and look at a comparison first
     /// ([`Environment::compare_with`](crate::Environment::compare_with)). Of a sink, the records that it has not published are lost.
     pub allow_dropped_state: bool,

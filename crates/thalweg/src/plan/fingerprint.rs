@@ -9,7 +9,7 @@ use std::fmt;
 
 /// The details that do not count: two that bound what an operator uses and cannot change a result, and one that names a
 /// place in the program.
-const IGNORED: [&str; 3] = ["capacity", "in_flight", "filled_by"];
+pub(super) const IGNORED: [&str; 3] = ["capacity", "in_flight", "filled_by"];
 
 /// A value that identifies a job: equal for two plans whose tasks understand each other's messages and do the same with
 /// them. See [`Plan::fingerprint`].

@@ -4,7 +4,9 @@ use super::builder::{Factory, no_sink_has};
 use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
-use crate::checkpoint::{Checkpoints, PlanComparison, Redistribution, Shape, StateHandle, StateId};
+use crate::checkpoint::{
+    Checkpoints, OperatorIds, PlanComparison, Redistribution, Shape, StateHandle, StateId,
+};
 use crate::data::{Data, Field, Schema, hash_bytes, mix};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
@@ -37,6 +39,8 @@ pub struct TaskContext<'a> {
     /// The host of each task of the stage.
     pub(crate) hosts: &'a [HostId],
     ops: &'a [Op],
+    /// The ids of operators in checkpoints, if the job has any.
+    ids: &'a OperatorIds,
     pub(crate) plan: &'a Plan,
     /// What the job's tasks save, if it has checkpoints.
     checkpoints: Option<&'a Arc<Checkpoints>>,
@@ -118,7 +122,7 @@ impl<'a> TaskContext<'a> {
     pub(crate) fn state_of_others<E: Data>(&self, id: usize, name: &str) -> StateHandle {
         let Some(all) = self.checkpoints else { return StateHandle::none() };
         let shape = Shape { entries: E::schema(), operator: self.given(id), by_key: false };
-        let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
+        let state = StateId { operator: self.ids.of(id).to_owned(), name: name.to_owned() };
         all.reader((self.op(id), state, shape), (self.task, self.tasks), Redistribution::United)
     }
 
@@ -141,7 +145,7 @@ impl<'a> TaskContext<'a> {
     ) -> StateHandle {
         let Some(all) = self.checkpoints else { return StateHandle::none() };
         let shape = Shape { entries, operator, by_key: redistribution == Redistribution::ByKey };
-        let state = StateId { operator: self.plan.state_id(id), name: name.to_owned() };
+        let state = StateId { operator: self.ids.of(id).to_owned(), name: name.to_owned() };
         all.handle((self.op(id), state, shape), (self.task, self.tasks), redistribution)
     }
 
@@ -154,7 +158,7 @@ impl<'a> TaskContext<'a> {
     /// `None` if the job has no checkpoints.
     pub(crate) fn checkpointed_id(&self, op: usize) -> Option<u64> {
         let dir = self.checkpoints?.dir_hash().unwrap_or_default();
-        Some(mix(dir, hash_bytes(self.plan.state_id(op).as_bytes())))
+        Some(mix(dir, hash_bytes(self.ids.of(op).as_bytes())))
     }
 
     /// Whether records get event time in the order in which a task of this stage emits them: behind the operator that is made, in the
@@ -523,6 +527,7 @@ fn make(
         open(links);
     }
 
+    let ids = checkpoints.map(|all| all.identify(&plan.described())).unwrap_or_default();
     let spill = SpillDir::new(&runtime.config.spill_dir, job_name(&plan));
     let mut tasks = Vec::new();
     let mut stage_of = Vec::new();
@@ -543,6 +548,7 @@ fn make(
                 links,
                 hosts: &hosts[stage.id],
                 ops: &ops,
+                ids: &ids,
                 plan: &plan,
                 checkpoints,
             };
@@ -573,14 +579,10 @@ fn make(
             is_here(stage) && behind.all(|edge| is_here(edge.to))
         };
         let is_elsewhere = |operator: &str| {
-            let of_it = |op: &&super::Operator| plan.state_id(op.id) == operator;
+            let of_it = |op: &&super::Operator| ids.of(op.id) == operator;
             plan.operators.iter().filter(of_it).any(|op| !is_all_here(op.stage))
         };
-        let numbered = |op: usize| {
-            let op = &plan.operators[op];
-            let has_name = op.name != op.kind || plan.part_id(op.id).is_some();
-            (!has_name).then_some(&*op.kind)
-        };
+        let numbered = |op: usize| plan.numbered(op).filter(|_| !ids.is_found(op));
         checkpoints.check(is_elsewhere, numbered, runtime.config.allow_dropped_state)?;
     }
 

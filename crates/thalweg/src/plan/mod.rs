@@ -6,6 +6,7 @@
 //!
 //! Building a plan starts no thread and opens no file.
 
+mod branches;
 mod builder;
 mod conserve;
 mod counts;
@@ -104,7 +105,8 @@ pub struct State {
     /// Identifies the operator from one version of a program to the next: set by
     /// [`Stream::name`](crate::Stream::name), or derived from the stateful operators before it, so that adding a
     /// `map` does not change it. Of several operators that one method adds, as the combiner and the table of a count, the others
-    /// have the name with their kind: `totals/combine`.
+    /// have the name with their kind: `totals/combine`. Derived ids that would be alike have a number: a job that goes on from a
+    /// checkpoint finds their states by what is before and behind the operators, and its checkpoints have the ids of that one.
     pub id: String,
     /// What there is a state for.
     pub scope: Scope,

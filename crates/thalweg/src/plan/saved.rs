@@ -232,8 +232,9 @@ impl Plan {
         self.operators.iter().filter(keeps).collect()
     }
 
-    /// Names an operator in checkpoints: as a part of one with a name, if it is one, else as its state, if the plan declares one,
-    /// else by the name that the program gave it, else by its kind and its number among those of the kind.
+    /// Names an operator in checkpoints, where none says that its [branch](Self::described) has had another id: as a part of one
+    /// with a name, if it is one, else as its state, if the plan declares one, else by the name that the program gave it, else by
+    /// its kind and its number among those of the kind.
     pub(super) fn state_id(&self, id: usize) -> String {
         let op = &self.operators[id];
         if let Some(id) = self.part_id(id) {
@@ -247,6 +248,13 @@ impl Plan {
                 format!("{}-{}", op.kind, before.count())
             }
         }
+    }
+
+    /// The kind of an operator that checkpoints know by its kind and a number.
+    pub(super) fn numbered(&self, id: usize) -> Option<&str> {
+        let op = &self.operators[id];
+        let has_name = op.name != op.kind || self.part_id(id).is_some();
+        (!has_name).then_some(&*op.kind)
     }
 
     /// Names an operator that is a part of one with a name: by that name and its own kind, as in `totals/combine`, so that its
@@ -322,7 +330,7 @@ impl Operator {
     }
 
     /// Whether it remembers something when a barrier has passed it.
-    fn remembers(&self) -> bool {
+    pub(super) fn remembers(&self) -> bool {
         self.state.is_some() || !REMEMBER_NOTHING.contains(&&*self.kind)
     }
 }

@@ -13,7 +13,9 @@ use crate::exchange::KEY_GROUPS;
 /// How a file begins.
 pub(super) const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
+/// The one before, in which operators have no branches. It is read as this one is.
+const BEFORE: u32 = 7;
 const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 3 * size_of::<u64>();
 
 /// How a file begins with this head, where so many bytes follow; and the digest of the head.
@@ -65,6 +67,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
         Ok(u32::from_le_bytes(*word))
     };
     let (version, hash, groups) = (word()?, word()?, word()?);
+    let version = if version == BEFORE { VERSION } else { version };
     for (what, theirs, ours) in [
         ("a checkpoint of format", version, VERSION),
         ("its keys have hashes of version", hash, HASH_VERSION),

@@ -253,6 +253,24 @@ fn what_is_altered_is_read_once_it_is_sealed() {
 }
 
 #[test]
+fn checkpoints_of_the_version_before_are_read_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = make(dir.path(), dir.path()).unwrap();
+    let store = Store::open(&folder).unwrap();
+    // In that version, no operator had a branch.
+    store.write(1, &snapshot(7), Vec::new()).unwrap();
+    let mut bytes = folder.read(&Store::name_of(1)).unwrap();
+    bytes[MAGIC.len()] -= 1;
+    assert_eq!(parse(&bytes).unwrap().0, snapshot(7));
+    bytes[MAGIC.len()] -= 1;
+    assert!(parse(&bytes).is_err());
+    let mut noted = snapshot(8);
+    noted.note_branch("count-0", 9);
+    store.write(2, &noted, Vec::new()).unwrap();
+    assert_eq!(parse(&folder.read(&Store::name_of(2)).unwrap()).unwrap().0, noted);
+}
+
+#[test]
 fn files_of_spilled_records_are_there_as_long_as_a_checkpoint_refers_to_them() {
     of_each_kind(|folder| {
         let there = || {
