@@ -37,8 +37,8 @@
 //! A run also fails if the statistics of the job are inconsistent: every edge must have delivered what was sent on
 //! it, and operators must have emitted as many records as the next ones have received.
 //!
-//! For a job with several sinks, or to look at errors, see [`every`]; where the test depends on what closures of the job
-//! do outside of it, [`every_on_one_host`].
+//! For a job with several sinks see [`check_sinks`]; to look at errors and statistics, [`every`], which interrupts no job; where the
+//! test depends on what closures of the job do outside of it, [`every_on_one_host`].
 
 #[cfg(test)]
 mod amounts;
@@ -49,9 +49,12 @@ mod doors;
 mod interrupted;
 #[cfg(all(test, not(miri)))]
 mod planted;
+mod sinks;
 
 #[cfg(test)]
 pub(crate) use amounts::{cases, seeds};
+pub use sinks::{CheckSinks, Sinks, check_sinks};
+
 #[doc(hidden)]
 pub use doors::{migrated, read_from_host, sealed_checkpoint, shown};
 
@@ -131,6 +134,8 @@ where
 /// a job is over. What it captures is shared by the hosts, and what it makes is not. A test that looks at what closures of the
 /// job do elsewhere, such as numbers that `for_each` sends away, sees only its own host's part: see [`every_on_one_host`].
 ///
+/// No job is interrupted, as [`check`] and [`check_sinks`] do.
+///
 /// # Panics
 ///
 /// If `test` returns an error or panics.
@@ -208,8 +213,7 @@ where
 
     /// Sets the number of seeds, eight by default, unless the variable `THALWEG_CHECK_SEEDS` overrides it.
     pub fn seeds(mut self, seeds: u64) -> Self {
-        self.runs.seeds = seeds;
-        self.runs.clusters = seeds.div_ceil(2);
+        self.runs.set_seeds(seeds);
         self
     }
 
@@ -390,6 +394,10 @@ const FEW_CLUSTERS: u64 = 2;
 const LITTLE_CREDIT: usize = 500;
 
 impl Runs {
+    fn set_seeds(&mut self, seeds: u64) {
+        (self.seeds, self.clusters) = (seeds, seeds.div_ceil(2));
+    }
+
     /// The configurations of the runs on one host. The first has the defaults.
     fn configs(&self) -> Vec<Config> {
         let batches = [BatchMode::default(), BatchMode::Fixed { size: 7 }, BatchMode::Single];

@@ -1,7 +1,7 @@
 //! Tests of checks.
 
 use super::*;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -117,6 +117,27 @@ fn a_job_that_must_be_restored_and_is_not_is_found() {
     });
     assert!(said.contains("\n  in 4: map_volatile ("), "{said}");
     assert!(said.contains("a job with checkpoints cannot have it"), "{said}");
+}
+
+#[test]
+fn jobs_with_several_sinks_are_interrupted_too() {
+    let all = (Some(4999), Some(5000));
+    check_sinks(|env| {
+        let [numbers, others] = env.iter(0..5000u64).split();
+        (numbers.max(|n| *n).collect_one(), others.count().collect_one())
+    })
+    .must_restore()
+    .equals(all);
+    // It counts outside of any state.
+    let job = |env: &Environment| {
+        let seen = AtomicU64::new(0);
+        let [numbers, others] = env.iter(0..5000u64).split();
+        let numbers = numbers.map(move |_| seen.fetch_add(1, Ordering::Relaxed));
+        (numbers.max(|n| *n).collect_one(), others.count().collect_one())
+    };
+    let said = complaint(|| check_sinks(job).seeds(16).equals(all));
+    assert!(said.contains(", interrupted at a barrier after "), "{said}");
+    assert!(said.contains(", Some(5000)), not (Some(4999), Some(5000))"), "{said}");
 }
 
 #[test]

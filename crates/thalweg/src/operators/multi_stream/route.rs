@@ -209,7 +209,7 @@ impl<I: Portable + ?Sized, T: Time, P: Send + Sync> Pipe for Routing<I, T, P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::check::{check, every};
+    use crate::check::{check, check_sinks};
     use crate::operators::time::Watermarks;
     use crate::operators::window::EventTimeWindow;
     use crate::time::Timestamp;
@@ -242,32 +242,28 @@ mod tests {
 
     #[test]
     fn a_way_may_have_all_or_nothing() {
-        every(|env| {
+        check_sinks(|env| {
             let ([none, all], rest) = env.range(0..5000).route().to(|_| false).to(|_| true).split();
             let [none, all, rest] = [none, all, rest].map(|way| way.count().collect_one());
-            env.run()?;
-            assert_eq!(
-                [none, all, rest].map(|count| count.take().unwrap()),
-                [0, 5000, 0].map(Some)
-            );
-            Ok(())
-        });
+            (none, all, rest)
+        })
+        .must_restore()
+        .equals((Some(0), Some(5000), Some(0)));
     }
 
     #[test]
     fn a_way_that_has_enough_holds_up_no_other_and_all_of_them_the_source() {
-        every(|env| {
+        check_sinks(|env| {
             let ([few], rest) = env.iter(0..20_000u64).route().to(|n| n % 2 == 0).split();
             let (few, rest) = (few.limit(3).count().collect_one(), rest.count().collect_one());
             let endless = env.iter(0u64..).route().to(|n| n % 3 == 0).to(|n| n % 3 == 1);
             let ([a, b], c) = endless.split();
             let [a, b, c] =
                 [a.limit(5), b.limit(50), c.limit(500)].map(|way| way.count().collect_one());
-            env.run()?;
-            assert_eq!((few.take()?, rest.take()?), (Some(3), Some(10_000)));
-            assert_eq!([a, b, c].map(|count| count.take().unwrap()), [5, 50, 500].map(Some));
-            Ok(())
-        });
+            (few, rest, a, b, c)
+        })
+        .must_restore()
+        .equals((Some(3), Some(10_000), Some(5), Some(50), Some(500)));
     }
 
     #[test]

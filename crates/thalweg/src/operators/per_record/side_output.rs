@@ -175,7 +175,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::check::{check, every};
+    use crate::check::{check, check_sinks};
 
     #[test]
     fn each_record_may_have_some_of_both() {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_has_enough_does_not_hold_up_the_other() {
-        every(|env| {
+        check_sinks(|env| {
             let halves = |n: u64, side: &mut super::Side<u64>| {
                 side.push(n);
                 Some(n)
@@ -210,12 +210,14 @@ mod tests {
                 (many.0.limit(3).count().collect_one(), many.1.count().collect_one());
             let (a, b) = env.iter(0u64..).side_output(halves);
             let (a, b) = (a.limit(7).count().collect_one(), b.limit(70).count().collect_one());
-            env.run()?;
-            assert_eq!((all.take()?, few.take()?), (Some(5000), Some(3)));
-            assert_eq!((some.take()?, others.take()?), (Some(3), Some(5000)));
-            assert_eq!((few_of.take()?, many.take()?), (Some(3), Some(5000)));
-            assert_eq!((a.take()?, b.take()?), (Some(7), Some(70)));
-            Ok(())
-        });
+            ((all, few), (some, others), (few_of, many), (a, b))
+        })
+        .must_restore()
+        .equals((
+            (Some(5000), Some(3)),
+            (Some(3), Some(5000)),
+            (Some(3), Some(5000)),
+            (Some(7), Some(70)),
+        ));
     }
 }

@@ -203,7 +203,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::every;
+    use crate::check::{check_sinks, every};
     use crate::config::BatchMode;
     use crate::operators::time::Watermarks;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -243,6 +243,32 @@ mod tests {
             Ok(())
         });
         assert!(some_late.into_inner());
+    }
+
+    #[test]
+    fn every_record_is_in_one_place_where_a_job_goes_on() {
+        const END: u64 = 3000;
+        check_sinks(|env| {
+            let at = |n: &u64| {
+                let late = if n % 10 == 9 { 1000 } else { 0 };
+                Timestamp::from_micros(n.cast_signed() - late)
+            };
+            let numbers = env.range(0..END).assign_timestamps(at, Watermarks::monotonous());
+            let window = EventTimeWindow::tumbling(Duration::from_micros(100));
+            let (windows, late) = numbers.group_by(|n| n % 3).window(window).late_output();
+            let all = windows.aggregate(|a| a.to_vec()).unkey().flat_map(|(_, pane)| pane.value);
+            (all.collect::<Vec<_>>(), late.collect::<Vec<_>>())
+        })
+        .any_tasks()
+        .must_restore()
+        .satisfies(|(mut all, late)| {
+            if let Some((key, n)) = late.iter().find(|(key, n)| n % 3 != *key) {
+                return Err(format!("{n} is late with the key {key}"));
+            }
+            all.extend(late.into_iter().map(|(_, n)| n));
+            all.sort_unstable();
+            all.into_iter().eq(0..END).then_some(()).ok_or("other records".to_owned())
+        });
     }
 
     /// In the tasks that own the keys, records that the windows would drop go to the side output, unchanged.
