@@ -1,7 +1,7 @@
 //! What tells the operators of a job apart wherever the program describes them: the branches that they are in.
 
 use super::fingerprint::IGNORED;
-use super::{Operator, Plan};
+use super::{Operator, Placement, Plan};
 use crate::checkpoint::Described;
 use crate::data::{hash_bytes, mix};
 
@@ -20,13 +20,16 @@ impl Plan {
 
     /// Of each operator a hash of its branch: of itself, and of the operators before and behind it that remember something or
     /// have properties or a name, the sources and the sinks. What is described elsewhere does not change it, nor does an added
-    /// `map`, `filter` or exchange, or another number of tasks.
+    /// `map`, `filter` or exchange, or another number of tasks or hosts.
     fn branches(&self) -> Vec<u64> {
         let mut senders = vec![Vec::new(); self.stages.len()];
         let mut receivers = senders.clone();
         for edge in &self.edges {
             senders[edge.to].push(edge.from);
-            receivers[edge.from].push(edge.to);
+            // Sinks have such a stage behind them only in jobs on several hosts.
+            if self.stages[edge.to].placement != Placement::EachHost {
+                receivers[edge.from].push(edge.to);
+            }
         }
         let is_end = |op: &Operator| {
             let operators = &self.stages[op.stage].operators;
@@ -90,6 +93,7 @@ fn in_any_order(branches: impl ExactSizeIterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::Environment;
+    use crate::check::every;
     use crate::plan::Plan;
 
     type Add = fn(&Environment);
@@ -105,8 +109,7 @@ mod tests {
     }
 
     /// Those of operators of a kind.
-    fn of_kind(kind: &str, all: &[Add]) -> Vec<u64> {
-        let plan = plan(all);
+    fn of_kind(kind: &str, plan: &Plan) -> Vec<u64> {
         let of_kind = plan.operators.iter().filter(|op| op.kind == kind).map(|op| op.id);
         let branches = plan.branches();
         of_kind.map(|id| branches[id]).collect()
@@ -143,8 +146,24 @@ mod tests {
             other.unique().sink_name("other").for_each(drop);
             one.unique().for_each(drop);
         };
-        let one = of_kind("unique", &[ONE]);
-        assert_eq!(of_kind("unique", &[mapped]), one);
-        assert_eq!(of_kind("unique", &[split])[1..], one);
+        let one = of_kind("unique", &plan(&[ONE]));
+        assert_eq!(of_kind("unique", &plan(&[mapped])), one);
+        assert_eq!(of_kind("unique", &plan(&[split]))[1..], one);
+    }
+
+    #[test]
+    fn numbers_of_tasks_and_hosts_change_no_branch() {
+        let of = |env: &Environment| {
+            let numbers = env.range(0..9).unique().collect::<Vec<_>>();
+            (["range", "unique", "collect"].map(|kind| of_kind(kind, &env.plan())), numbers)
+        };
+        let (expected, _) = of(&Environment::new());
+        every(|env| {
+            let (found, numbers) = of(env);
+            env.run()?;
+            assert_eq!(numbers.take()?.len(), 9);
+            assert_eq!(found, expected);
+            Ok(())
+        });
     }
 }
