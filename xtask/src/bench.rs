@@ -38,8 +38,8 @@ use tempfile::TempDir;
 /// Measure our programs beside their peers
 ///
 /// Builds only what takes part: without `renoir` among the peers, Renoir is not compiled. Peers in Python are
-/// installed into a virtual environment of the benchmarks' own. The large ones, `flink`, `flink-sql` and `spark`,
-/// take part only if `--peers` names them, or is `all`.
+/// installed into a virtual environment of the benchmarks' own. The large ones, `flink`, those like
+/// `flink-sql`, and `spark`, take part only if `--peers` names them, or is `all`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -38,7 +38,7 @@ pub(crate) fn serve_checkpoint(request: &Request) -> Result<()> {
 }
 
 /// Numbers in no order.
-fn mixed(n: u64) -> u64 {
+pub(crate) fn mixed(n: u64) -> u64 {
     let n = (n ^ (n >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     n ^ (n >> 29)
 }

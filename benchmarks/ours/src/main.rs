@@ -1,7 +1,7 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
 //! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
 //! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`,
-//! `kmeans`, `barrier`, `checkpoint`, `recovery`, `rescale`.
+//! `kmeans`, `barrier`, `checkpoint`, `recovery`, `rescale`, `spill-count`, `spill-windows`.
 
 mod barrier;
 mod checkpoint;
@@ -19,6 +19,7 @@ mod nexmark;
 mod over_time;
 mod recovery;
 mod skew;
+mod spill;
 mod streams;
 mod window_latency;
 mod windows;
@@ -35,6 +36,8 @@ fn main() -> ExitCode {
         "checkpoint" => checkpoint::serve_checkpoint(request),
         "recovery" => recovery::serve_recovery(request),
         "rescale" => recovery::serve_rescale(request),
+        "spill-count" => spill::serve_count(request),
+        "spill-windows" => spill::serve_windows(request),
         "kmeans" => kmeans::serve_kmeans(request),
         "wordcount" if request.get("form") == Some("graph") => counts::serve_graph(request),
         "wordcount" => counts::serve_wordcount(request),

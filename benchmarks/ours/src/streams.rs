@@ -2,6 +2,7 @@
 
 use bench_protocol::{Answer, digest};
 use thalweg::data::Record;
+use thalweg::metrics::Stats;
 use thalweg::{Chain, Environment, Result, Stream};
 use thalweg_workloads::digest::{Digest, Row};
 
@@ -14,12 +15,21 @@ where
     C: Chain,
     for<'a> <C::Item as Record>::Of<'a>: Row,
 {
+    digest_and_stats(env, rows).map(|(digest, _)| digest)
+}
+
+/// The same, and what the job has counted.
+pub(crate) fn digest_and_stats<C>(env: &Environment, rows: Stream<C>) -> Result<(Digest, Stats)>
+where
+    C: Chain,
+    for<'a> <C::Item as Record>::Of<'a>: Row,
+{
     let all = rows.fold_assoc(Digest::default(), |all, row| all.add(&row), Digest::merge);
     let all = all.collect::<Vec<_>>();
-    env.run()?;
+    let stats = env.start()?.wait()?;
     let mut digest = Digest::default();
     all.take()?.into_iter().for_each(|part| digest.merge(part));
-    Ok(digest)
+    Ok((digest, stats))
 }
 
 /// A round's report.

@@ -1,5 +1,7 @@
 //! The benches, their cases, and the contestants of each: values only, nothing runs here.
 
+mod state;
+
 use super::Size;
 use super::peers::Pins;
 
@@ -112,7 +114,7 @@ const PINS: Pins = Pins("requirements.txt");
 const JAVA_WARM_UP: u32 = 8;
 
 /// The names of all benches, in the order in which `all` runs them.
-pub(super) const BENCHES: [&str; 25] = [
+pub(super) const BENCHES: [&str; 26] = [
     "wordcount",
     "keyed-count",
     "exchange",
@@ -137,6 +139,7 @@ pub(super) const BENCHES: [&str; 25] = [
     "checkpoint",
     "recovery",
     "rescale",
+    "spill",
     "hosts",
 ];
 
@@ -167,9 +170,10 @@ pub(super) fn cases(bench: &str, size: Size, cores: usize) -> Option<Vec<Case>> 
         "closure" => closure(size),
         "kmeans" => kmeans(size, cores),
         "barrier" => barrier(size, cores),
-        "checkpoint" => checkpoint(size),
-        "recovery" => recovery(size),
-        "rescale" => rescale(size),
+        "checkpoint" => state::checkpoint(size),
+        "recovery" => state::recovery(size),
+        "rescale" => state::rescale(size),
+        "spill" => state::spill(size),
         "hosts" => hosts(size, cores),
         _ => return None,
     };
@@ -722,52 +726,6 @@ fn barrier(size: Size, cores: usize) -> Vec<Case> {
         .against("openmp", OPENMP, &work);
     case.rivals[0].own_answer = true;
     vec![case.on_cores(cores.min(2))]
-}
-
-/// A count of keys with checkpoints, beside the same without.
-fn checkpoint(size: Size) -> Vec<Case> {
-    let work = format!(
-        "checkpoint --distinct 1000000 --records {}",
-        size.pick(200_000_000u64, 2_000_000_000)
-    );
-    let case = |(name, every): (&str, u64)| {
-        let mut case = Case::new("checkpoint", name, &format!("{work} --every-ms {every}"))
-            .against("none", OURS, &work);
-        case.metric = Metric::Cpu;
-        case
-    };
-    [("1s", 1000), ("100ms", 100)].into_iter().map(case).collect()
-}
-
-/// From the death of a job to the moment when it has caught up, beside a first start that has nothing to restore.
-fn recovery(size: Size) -> Vec<Case> {
-    let seconds: u64 = size.pick(4, 10);
-    let case = |(name, distinct, per_second): (&str, u64, u64)| {
-        let records = seconds * per_second;
-        let work = format!(
-            "recovery --distinct {distinct} --records {records} --per-second {per_second} --every-ms 200"
-        );
-        Case::new("recovery", name, &work).against(
-            "start",
-            OURS,
-            &format!("{work} --after nothing"),
-        )
-    };
-    [("1M", 1_000_000, 10_000_000), ("10M", 10_000_000, 10_000_000)].into_iter().map(case).collect()
-}
-
-/// From the start of a job on a checkpoint to the first record with its state, beside as many tasks as before.
-fn rescale(size: Size) -> Vec<Case> {
-    let case = |(name, distinct): (&str, u64)| {
-        let records = size.pick(5_u64, 50) * distinct.max(10_000_000);
-        let work = format!("rescale --distinct {distinct} --records {records} --from 2");
-        Case::new("rescale", name, &format!("{work} --to 4")).against(
-            "same",
-            OURS,
-            &format!("{work} --to 2"),
-        )
-    };
-    [("1M", 1_000_000), ("10M", 10_000_000)].into_iter().map(case).collect()
 }
 
 /// Work of other benches on two processes of one core each, beside one process of ours with two cores.

@@ -19,6 +19,11 @@ public final class Cluster implements AutoCloseable {
     private final MiniCluster cluster;
 
     public Cluster(int cores) throws Exception {
+        this(cores, new Configuration());
+    }
+
+    /** With other settings, which take the place of those here. */
+    public Cluster(int cores, Configuration others) throws Exception {
         Configuration configuration = new Configuration();
         configuration.set(RestOptions.BIND_PORT, "0");
         configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, MemorySize.ofMebiBytes(256));
@@ -28,6 +33,7 @@ public final class Cluster implements AutoCloseable {
         configuration.set(ResourceManagerOptions.REQUIREMENTS_CHECK_DELAY, Duration.ZERO);
         configuration.set(ResourceManagerOptions.DECLARE_NEEDED_RESOURCE_DELAY, Duration.ZERO);
         configuration.set(JobManagerOptions.SLOT_REQUEST_MAX_INTERVAL, Duration.ofMillis(1));
+        configuration.addAll(others);
         cluster = new MiniCluster(new MiniClusterConfiguration.Builder()
                 .setConfiguration(configuration)
                 .setNumTaskManagers(1)
@@ -41,6 +47,13 @@ public final class Cluster implements AutoCloseable {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment();
         env.setParallelism(cores);
         env.getConfig().enableObjectReuse();
+        return env;
+    }
+
+    /** The same, with settings of the job. */
+    public static StreamExecutionEnvironment environment(int cores, Configuration settings) {
+        StreamExecutionEnvironment env = environment(cores);
+        env.configure(settings);
         return env;
     }
 

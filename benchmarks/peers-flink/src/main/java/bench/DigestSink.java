@@ -20,7 +20,7 @@ public final class DigestSink<T> implements Sink<T> {
     }
 
     /** The digest of all rows since it was last taken. */
-    static synchronized Digest take() {
+    public static synchronized Digest take() {
         Digest taken = all;
         all = new Digest();
         return taken;

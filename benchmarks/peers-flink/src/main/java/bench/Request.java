@@ -47,4 +47,9 @@ public final class Request {
     public int number(String option) {
         return Integer.parseInt(value(option));
     }
+
+    /** The value of an option as a number that may be large. */
+    public long longNumber(String option) {
+        return Long.parseLong(value(option));
+    }
 }
