@@ -1,11 +1,14 @@
 //! `checkpoint`: a count of keys with a checkpoint each so many milliseconds, or with none.
 
 use crate::environment_of;
-use bench_protocol::digest::Digest;
+use crate::streams::answer;
 use bench_protocol::{Answer, Request, Result, serve};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::metrics::Stats;
+use thalweg_workloads::digest::Digest;
+use thalweg_workloads::readings::RowReadings;
 
 pub(crate) fn serve_checkpoint(request: &Request) -> Result<()> {
     let records: u64 = request.value("records")?;
@@ -23,17 +26,21 @@ pub(crate) fn serve_checkpoint(request: &Request) -> Result<()> {
             config.checkpoints = Some(checkpoints);
         }
         let env = environment_of(request, config)?;
-        let rows = stopwatch.time(|| -> thalweg::Result<Vec<(u64, u64)>> {
+        let (rows, stats) = stopwatch.time(|| -> thalweg::Result<(Vec<(u64, u64)>, Stats)> {
             let keys = env.range(0..records).map(move |n| mixed(n) % distinct);
             let rows = keys.group_by(|key| *key).count().unkey().collect();
-            env.run()?;
-            rows.take()
+            let stats = env.start()?.wait()?;
+            Ok((rows.take()?, stats))
         })?;
         let mut digest = Digest::default();
-        for (key, count) in rows {
-            digest.add_number(key, count);
+        for (key, value) in rows {
+            digest.add(&RowReadings { start: 0, key, value });
         }
-        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
+        let extra = stats.checkpoints.map_or(Vec::new(), |checkpoints| {
+            let bytes = checkpoints.newest.map_or(0, |newest| newest.bytes);
+            vec![("checkpoints", checkpoints.taken as f64), ("checkpoint_bytes", bytes as f64)]
+        });
+        Ok(Answer { extra, ..answer(digest, records, records * 8) })
     })
 }
 

@@ -14,15 +14,20 @@ impl Case {
     }
 }
 
-/// A count of keys with checkpoints, beside the same without.
+/// A count of keys with checkpoints, beside the same without, and beside Flink's with and without.
 pub(super) fn checkpoint(size: Size) -> Vec<Case> {
     let work = format!(
         "checkpoint --distinct 1000000 --records {}",
         size.pick(200_000_000u64, 2_000_000_000)
     );
     let case = |(name, every): (&str, u64)| {
-        let mut case = Case::new("checkpoint", name, &format!("{work} --every-ms {every}"))
-            .against("none", OURS, &work);
+        let with = format!("{work} --every-ms {every}");
+        let mut case = Case::new("checkpoint", name, &with)
+            .against("none", OURS, &work)
+            .against_flink("flink", &format!("{with} --backend hashmap"))
+            .against_flink("flink-none", &format!("{work} --backend hashmap"))
+            .against_flink("flink-rocksdb", &format!("{with} --backend rocksdb"))
+            .against_flink("flink-rocksdb-none", &format!("{work} --backend rocksdb"));
         case.metric = Metric::Cpu;
         case
     };

@@ -1,12 +1,14 @@
 package bench;
 
 import java.time.Duration;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.ResourceManagerOptions;
 import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.TaskManagerOptions;
+import org.apache.flink.runtime.checkpoint.CheckpointStatsSnapshot;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -57,9 +59,14 @@ public final class Cluster implements AutoCloseable {
         return env;
     }
 
-    /** Runs the job that an environment was told, to its end. */
-    public void run(StreamExecutionEnvironment env) throws Exception {
-        cluster.executeJobBlocking(env.getStreamGraph().getJobGraph());
+    /** Runs the job that an environment was told, to its end, and returns what it is known by. */
+    public JobID run(StreamExecutionEnvironment env) throws Exception {
+        return cluster.executeJobBlocking(env.getStreamGraph().getJobGraph()).getJobID();
+    }
+
+    /** What is known of the checkpoints of a job that has run. */
+    public CheckpointStatsSnapshot checkpoints(JobID job) throws Exception {
+        return cluster.getExecutionGraph(job).get().getCheckpointStatsSnapshot();
     }
 
     @Override

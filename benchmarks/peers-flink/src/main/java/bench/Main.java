@@ -5,6 +5,7 @@ import bench.nexmark.Event;
 import bench.nexmark.Queries;
 import bench.sql.NexmarkSql;
 import bench.sql.YsbSql;
+import bench.state.Checkpoint;
 import bench.state.Spill;
 import bench.ysb.Campaigns;
 import bench.ysb.YsbEvent;
@@ -16,7 +17,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
  * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code ysb-star}, {@code swa}, and each
- * with {@code -sql} after its name; {@code window-latency}; {@code spill-count}, {@code spill-windows}.
+ * with {@code -sql} after its name; {@code window-latency}; {@code spill-count},
+ * {@code spill-windows}, {@code checkpoint}.
  */
 public final class Main {
     private Main() {}
@@ -45,6 +47,7 @@ public final class Main {
             case "window-latency" -> WindowLatency.serve(request, cores(request));
             case "spill-count" -> Spill.count(request, cores(request));
             case "spill-windows" -> Spill.windows(request, cores(request));
+            case "checkpoint" -> Checkpoint.serve(request, cores(request));
             case "swa-sql" -> serve(request, YsbEvent.MAGIC, YsbSql::swa);
             default -> throw new IllegalArgumentException("this program has no case " + request.name());
         }

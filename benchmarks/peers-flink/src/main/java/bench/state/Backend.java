@@ -16,8 +16,8 @@ final class Backend {
     private Backend() {}
 
     /**
-     * The settings for {@code --backend hashmap} or {@code rocksdb}, and for {@code --memory}: the bytes that RocksDB has for
-     * what it caches and what it has not written yet, of all tasks together. Checkpoints are whole, as ours are.
+     * The settings for {@code --backend hashmap} or {@code rocksdb}, and for {@code --memory}: the bytes that RocksDB
+     * has for what it caches and what it has not written yet, of all tasks together. Checkpoints are whole, as ours.
      */
     static Configuration of(Request request, int cores) {
         Configuration settings = new Configuration();
@@ -28,7 +28,7 @@ final class Backend {
         if (request.has("memory")) {
             long bytes = request.longNumber("memory");
             settings.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, new MemorySize(bytes));
-            // With buffers of the default size, 64 MB, RocksDB would write all the time when it has less than that in all.
+            // With buffers of the default size, 64 MB, RocksDB would write all the time when it has less in all.
             long buffer = Math.max(1 << 20, bytes / cores / BUFFERS);
             settings.setString("state.backend.rocksdb.writebuffer.size", buffer + "b");
         }

@@ -18,8 +18,8 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
- * Counts how often each key comes, and emits the counts at the end of the input. An operator, because functions do not hear of
- * the end: a timer for each key would double the state.
+ * Counts how often each key comes, and emits the counts at the end of the input. An operator, because functions do
+ * not hear of the end: a timer for each key would double the state.
  */
 final class Counts extends AbstractStreamOperator<Tuple2<Long, Long>>
         implements OneInputStreamOperator<Long, Tuple2<Long, Long>>, BoundedOneInput {

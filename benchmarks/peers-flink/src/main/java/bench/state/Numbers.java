@@ -19,8 +19,8 @@ import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
 /**
- * The numbers from 0, which the tasks have in turn, as records that stand for them. How far a task has come is in checkpoints;
- * a job that goes on from one must have as many tasks.
+ * The numbers from 0, which the tasks have in turn, as records that stand for them. How far a task has come is in
+ * checkpoints; a job that goes on from one must have as many tasks.
  */
 final class Numbers implements Source<Long, Numbers.Rest, byte[]> {
     private static final long serialVersionUID = 1;
