@@ -4,22 +4,27 @@
 //! caught up; with `--after nothing`, until a first start has caught up. `rescale`: a job is suspended, and the time counts
 //! until it goes on with another number of tasks and the first record has met its state.
 //!
-//! Both count keys, and each key comes once in so many records as there are keys: so every key's count is known.
+//! Both count keys, and each key comes once in so many records as there are keys: so every key's count is known. The answer is
+//! which keys were counted as often as they came, whatever the load.
+//!
+//! The load is `--per-second`, or `--load-percent` of as many records a second as the job can do, which is found first.
 
 use crate::checkpoint::Folder;
 use crate::environment_of;
-use bench_protocol::digest::Digest;
+use crate::streams::answer;
 use bench_protocol::{Answer, Request, Result, serve};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
 use thalweg::connector::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource};
 use thalweg::{Chain, ErrorKind, Output, Stream};
+use thalweg_workloads::digest::Digest;
+use thalweg_workloads::readings::RowReadings;
 
 /// The splits of the source: record `n` is in split `n % SPLITS`.
 const SPLITS: u64 = 2;
@@ -29,6 +34,10 @@ const LOOKED_AT: u64 = 4096;
 const CAUGHT_UP: Duration = Duration::from_millis(20);
 /// How long the job runs, and takes checkpoints, before it is killed.
 const BEFORE: Duration = Duration::from_secs(1);
+
+/// The records, beside one of each key, with which it is found how many a second a job can do, and how often that is tried.
+const TRIAL: u64 = 40_000_000;
+const TRIALS: u64 = 2;
 
 /// An interval of checkpoints longer than any round.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -41,7 +50,9 @@ pub(crate) fn serve_recovery(request: &Request) -> Result<()> {
     if let Some(folder) = request.get("worker") {
         return work(request, Path::new(folder));
     }
-    let (load, distinct) = (Load::of(request)?, request.value("distinct")?);
+    let (every, tasks) = (every(request)?, request.cores()?);
+    let per_second = per_second(request, |folder| saved(folder, every, tasks))?;
+    let (load, distinct) = (Load::of(request, per_second)?, request.value("distinct")?);
     let mut round = 0;
     serve(request, |stopwatch| {
         round += 1;
@@ -49,7 +60,7 @@ pub(crate) fn serve_recovery(request: &Request) -> Result<()> {
         let worker = if request.get("after") == Some("nothing") {
             None
         } else {
-            let mut worker = Worker::start(folder.path(), now())?;
+            let mut worker = Worker::start(folder.path(), per_second, now())?;
             worker.expect(STEADY)?;
             std::thread::sleep(BEFORE);
             Some(worker)
@@ -59,14 +70,14 @@ pub(crate) fn serve_recovery(request: &Request) -> Result<()> {
                 Some(mut worker) => worker.kill()?,
                 None => now(),
             };
-            let mut again = Worker::start(folder.path(), origin)?;
+            let mut again = Worker::start(folder.path(), per_second, origin)?;
             again.expect(STEADY)?;
             Ok(again)
         })?;
-        let digest = expected(distinct, load.records);
+        let digest = expected(distinct);
         again.expect(&shown(&digest)).map_err(|error| format!("another answer: {error}"))?;
-        let records = load.records;
-        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
+        let extra = vec![("per_second", per_second as f64)];
+        Ok(Answer { extra, ..answer(digest, load.records, load.records * 8) })
     })
 }
 
@@ -111,30 +122,56 @@ pub(crate) fn serve_rescale(request: &Request) -> Result<()> {
         })?;
         job.wait()?;
         let digest = digest(rows.take()?);
-        if digest != expected(distinct, records) {
+        if digest != expected(distinct) {
             return Err("some records count twice, or not at all".into());
         }
-        Ok(Answer { digest, records, bytes: records * 8, ..Answer::default() })
+        Ok(answer(digest, records, records * 8))
     })
 }
 
 /// The job, in a process that is going to be killed.
 fn work(request: &Request, folder: &Path) -> Result<()> {
-    let (load, distinct) = (Load::of(request)?, request.value("distinct")?);
-    let every = Duration::from_millis(request.value("every-ms")?);
-    let tasks = request.cores()?;
-    let env = environment_of(request, saved(folder, every, tasks))?;
+    let load = Load::of(request, request.value("per-second")?)?;
+    let (distinct, tasks) = (request.value("distinct")?, request.cores()?);
+    let env = environment_of(request, saved(folder, every(request)?, tasks))?;
     let steady = AtomicBool::new(false);
     let records = load.records;
     let source = env.read(Due { load });
     let rows = counted(source, distinct, records, move |n| {
-        if load.late(n) < CAUGHT_UP && !steady.swap(true, Ordering::Relaxed) {
+        let is_waited_for = n >= load.at_once && load.late(n) < CAUGHT_UP;
+        if is_waited_for && !steady.swap(true, Ordering::Relaxed) {
             say(STEADY);
         }
     });
     env.run()?;
     say(&shown(&digest(rows.take()?)));
     Ok(())
+}
+
+fn every(request: &Request) -> Result<Duration> {
+    Ok(Duration::from_millis(request.value("every-ms")?))
+}
+
+/// The records a second of the load, for a job with these settings.
+fn per_second(request: &Request, config: impl Fn(&Path) -> Config) -> Result<u64> {
+    if request.get("per-second").is_some() {
+        return request.value("per-second");
+    }
+    let percent: u64 = request.value_or("load-percent", 25)?;
+    let distinct: u64 = request.value("distinct")?;
+    let records = TRIAL + distinct;
+    let mut most = 0;
+    for trial in 0..TRIALS {
+        // A process has one job with a directory, and rounds have theirs.
+        let folder = Folder::new(u64::MAX - trial);
+        let env = environment_of(request, config(folder.path()))?;
+        let load = Load { records, at_once: records, per_second: 1, origin: now() };
+        _ = counted(env.read(Due { load }), distinct, records, |_| {});
+        let began = Instant::now();
+        env.run()?;
+        most = most.max((records as f64 / began.elapsed().as_secs_f64()) as u64);
+    }
+    Ok(most * percent / 100)
 }
 
 fn saved(folder: &Path, interval: Duration, tasks: usize) -> Config {
@@ -146,7 +183,8 @@ fn saved(folder: &Path, interval: Duration, tasks: usize) -> Config {
     config
 }
 
-/// The count of each key when its last record has come. `look` is called with some of the records, where their counts are.
+/// Each key when its last record has come, with a one if it was counted as often as it came. `look` is called with some of the
+/// records, where their counts are.
 fn counted(
     numbers: Stream<impl Chain<Item = u64, Time = ()>>,
     distinct: u64,
@@ -160,7 +198,7 @@ fn counted(
             if n.is_multiple_of(LOOKED_AT) {
                 look(n);
             }
-            (n + distinct >= records).then_some(*count)
+            (n + distinct >= records).then(|| u64::from(*count == n / distinct + 1))
         },
     );
     counts.name(COUNT).collect()
@@ -168,13 +206,15 @@ fn counted(
 
 fn digest(rows: Vec<(u64, u64)>) -> Digest {
     let mut digest = Digest::default();
-    rows.into_iter().for_each(|(key, count)| digest.add_number(key, count));
+    for (key, value) in rows {
+        digest.add(&RowReadings { start: 0, key, value });
+    }
     digest
 }
 
-/// Of whole rounds through all keys.
-fn expected(distinct: u64, records: u64) -> Digest {
-    digest((0..distinct).map(|key| (key, records / distinct)).collect())
+/// All keys were counted as often as they came.
+fn expected(distinct: u64) -> Digest {
+    digest((0..distinct).map(|key| (key, 1)).collect())
 }
 
 fn shown(digest: &Digest) -> String {
@@ -199,11 +239,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(folder: &Path, origin: Duration) -> Result<Self> {
+    fn start(folder: &Path, per_second: u64, origin: Duration) -> Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(std::env::args_os().skip(1))
             .arg("--worker")
             .arg(folder)
+            .args(["--per-second", &per_second.to_string()])
             .args(["--origin-ns", &origin.as_nanos().to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -237,28 +278,35 @@ impl Drop for Worker {
 #[derive(Clone, Copy)]
 struct Load {
     records: u64,
+    /// The records that are due at the beginning, so that all keys have a count before the others come.
+    at_once: u64,
     per_second: u64,
     /// Since the Unix epoch.
     origin: Duration,
 }
 
 impl Load {
-    fn of(request: &Request) -> Result<Self> {
+    /// So many records a second for `--seconds`, and as long as it takes until each key has come once more.
+    fn of(request: &Request, per_second: u64) -> Result<Self> {
+        let (distinct, seconds): (u64, u64) =
+            (request.value("distinct")?, request.value("seconds")?);
+        let records = 2 * distinct + per_second * seconds;
+        let at_once = if request.get("after") == Some("nothing") { 0 } else { distinct };
         let origin = Duration::from_nanos(request.value_or("origin-ns", 0)?);
-        let (records, per_second) = (request.value("records")?, request.value("per-second")?);
-        Ok(Self { records, per_second, origin })
+        Ok(Self { records, at_once, per_second, origin })
     }
 
     /// How many records are due.
     fn due(&self) -> u64 {
         let elapsed = now().saturating_sub(self.origin);
-        ((elapsed.as_secs_f64() * self.per_second as f64) as u64).min(self.records)
+        let due = (elapsed.as_secs_f64() * self.per_second as f64) as u64;
+        (self.at_once + due).min(self.records)
     }
 
     /// How long ago record `n` was due.
     fn late(&self, n: u64) -> Duration {
-        let due = self.origin + Duration::from_secs_f64(n as f64 / self.per_second as f64);
-        now().saturating_sub(due)
+        let after = n.saturating_sub(self.at_once) as f64 / self.per_second as f64;
+        now().saturating_sub(self.origin + Duration::from_secs_f64(after))
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn table(outcomes: &[Outcome], averages: &[Average], setting: &Settin
     };
     let _ = write!(
         table,
-        "\nOur throughput over theirs, of latencies their 99th percentile over ours: median (least .. greatest) of {rounds} \
+        "\nOur throughput over theirs, of latencies their 99th percentile over ours, of durations theirs over ours: median (least .. greatest) of {rounds} \
          rounds on {cores} cores, `--size {size}`; {origin}. Beside ours: millions of records a second, of as many in a round. \
          Peak memory and processor time of a round: ours, then theirs.\n"
     );
@@ -117,6 +117,9 @@ fn ours(outcome: &Outcome) -> String {
             .map(|speed| format!("{} a second of CPU", rounded(speed))),
         Metric::P99 => {
             middle(|round| round.p99).map(|p99| format!("p99 {} ms", rounded(p99 * 1e3)))
+        }
+        Metric::Seconds => {
+            middle(|round| Some(round.seconds)).map(|seconds| format!("{} s", rounded(seconds)))
         }
     };
     let records = middle(|round| Some(round.records / 1e6)).map(rounded);

@@ -147,6 +147,7 @@ fn score(round: &Round, metric: Metric) -> f64 {
         // A contestant that reports no latency has no score, and all comparisons with it are void.
         Metric::P99 => round.p99.map_or(f64::NAN, |p99| 1.0 / p99),
         Metric::Cpu => round.cpu.map_or(f64::NAN, |cpu| round.records / cpu),
+        Metric::Seconds => 1.0 / round.seconds,
     }
 }
 
@@ -255,9 +256,12 @@ impl Outcome {
 
     /// The table for the terminal.
     pub(super) fn table(&self) -> String {
-        let latency = self.case.metric == Metric::P99;
-        let speed =
-            if latency { "p50 us    p99 us   p999 us  p9999 us" } else { "M records/s      MB/s" };
+        let metric = self.case.metric;
+        let speed = match metric {
+            Metric::P99 => "p50 us    p99 us   p999 us  p9999 us",
+            Metric::Seconds => "    seconds          ",
+            Metric::Throughput | Metric::Cpu => "M records/s      MB/s",
+        };
         let mut table = format!(
             "\n{} / {}\n  {:<20} {speed}   peak MB     CPU s   {} over theirs (min .. max)\n",
             self.case.bench, self.case.name, "", self.case.ours.peer,
@@ -265,7 +269,7 @@ impl Outcome {
         let line = |peer: &str, rounds: &[Round], verdict: &str| {
             let peak = shown(peak(rounds).map(|bytes| bytes / 1e6), 0);
             let cpu = shown(cpu(rounds), 2);
-            format!("  {peer:<20} {} {peak:>9} {cpu:>9}   {verdict}\n", speeds(rounds, latency))
+            format!("  {peer:<20} {} {peak:>9} {cpu:>9}   {verdict}\n", speeds(rounds, metric))
         };
         let failed = self.ours.as_ref().err();
         let said = failed.map_or(String::new(), |error| format!("FAILED: {error}"));
@@ -325,6 +329,7 @@ fn figures(rounds: &[Round]) -> Value {
     };
     json!({
         "records_per_second": middle(&speed),
+        "seconds": middle(&|round| Some(round.seconds)),
         "p99": middle(&|round| round.p99),
         "cpu_seconds": cpu(rounds),
         "peak_rss": peak(rounds),
@@ -337,19 +342,22 @@ fn shown(number: Option<f64>, digits: usize) -> String {
 }
 
 /// The columns with the speed of some rounds: the median of each.
-fn speeds(rounds: &[Round], latency: bool) -> String {
+fn speeds(rounds: &[Round], metric: Metric) -> String {
     let middle = |of: &dyn Fn(&Round) -> Option<f64>| {
         Spread::of(rounds.iter().filter_map(of)).map_or("-".to_owned(), |spread| {
             let median = spread.median;
             if median < 100.0 { format!("{median:.1}") } else { format!("{median:.0}") }
         })
     };
-    if latency {
+    if metric == Metric::P99 {
         let quantile = |name: &'static str| {
             middle(&|round| round.line.get(name).and_then(Value::as_f64).map(|s| s * 1e6))
         };
         let [p50, p99, p999, p9999] = ["p50", "p99", "p999", "p9999"].map(quantile);
         format!("{p50:>6} {p99:>9} {p999:>9} {p9999:>9}")
+    } else if metric == Metric::Seconds {
+        let seconds = Spread::of(rounds.iter().map(|round| round.seconds));
+        format!("{:>11} {:>9}", shown(seconds.map(|spread| spread.median), 3), "")
     } else {
         let records = middle(&|round| Some(round.records / round.seconds / 1e6));
         let bytes =
@@ -399,6 +407,18 @@ pub(super) mod tests {
         assert_eq!(json[0]["fraction_of_bound"], 0.5);
         assert_eq!(json[0]["rounds"], 3);
         assert_eq!(json[0]["digest_match"], true);
+    }
+
+    #[test]
+    fn durations_are_compared_whatever_the_records() {
+        let mut slow = round(4.0, "a");
+        slow.records = 1000.0;
+        let rounds = Ok(vec![slow.clone(), slow.clone(), slow]);
+        let mut outcome = outcome([rounds.clone(), rounds.clone(), rounds]);
+        outcome.case.metric = Metric::Seconds;
+        let spread = Spread { median: 2.0, min: 1.0, max: 4.0 };
+        assert_eq!(outcome.verdicts()[0].ratio, Some(spread));
+        assert!(outcome.table().contains("rayon                      4.000 "));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) enum Metric {
     P99,
     /// Records per second of processor time, of all threads.
     Cpu,
+    /// The duration of a round, whatever its records; the ratio is inverted so that greater is better.
+    Seconds,
 }
 
 /// A program with its arguments.

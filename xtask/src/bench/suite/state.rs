@@ -34,21 +34,30 @@ pub(super) fn checkpoint(size: Size) -> Vec<Case> {
     [("1s", 1000), ("100ms", 100)].into_iter().map(case).collect()
 }
 
-/// From the death of a job to the moment when it has caught up, beside a first start that has nothing to restore.
+/// From the death of a job to the moment when it has caught up, beside a first start that has nothing to restore, and beside
+/// Flink, one of whose tasks fails. Each has a quarter of the load that it can do, or all have the same.
 pub(super) fn recovery(size: Size) -> Vec<Case> {
-    let seconds: u64 = size.pick(4, 10);
-    let case = |(name, distinct, per_second): (&str, u64, u64)| {
-        let records = seconds * per_second;
-        let work = format!(
-            "recovery --distinct {distinct} --records {records} --per-second {per_second} --every-ms 200"
-        );
-        Case::new("recovery", name, &work).against(
-            "start",
-            OURS,
-            &format!("{work} --after nothing"),
-        )
+    let case = |name: &'static str, distinct: u64, load: &str| {
+        let work = format!("recovery --distinct {distinct} --every-ms 200 {load}");
+        let ours = format!("{work} --seconds {}", size.pick(4, 10));
+        // It takes longer to go on, and has to before the last records come.
+        let flink = format!("{work} --seconds {}", size.pick(15, 30));
+        let mut case = Case::new("recovery", name, &ours)
+            .against("start", OURS, &format!("{ours} --after nothing"))
+            .against_flink("flink", &format!("{flink} --backend hashmap"));
+        case.metric = Metric::Seconds;
+        case
     };
-    [("1M", 1_000_000, 10_000_000), ("10M", 10_000_000, 10_000_000)].into_iter().map(case).collect()
+    let rocksdb = |case: Case| {
+        let work = "recovery --distinct 1000000 --every-ms 200 --load-percent 25";
+        let work = format!("{work} --seconds {} --backend rocksdb", size.pick(15, 30));
+        case.against_flink("flink-rocksdb", &work)
+    };
+    vec![
+        rocksdb(case("1M", 1_000_000, "--load-percent 25")),
+        case("10M", 10_000_000, "--load-percent 25"),
+        case("1M-same-load", 1_000_000, "--per-second 500000"),
+    ]
 }
 
 /// From the start of a job on a checkpoint to the first record with its state, beside as many tasks as before.
@@ -56,11 +65,13 @@ pub(super) fn rescale(size: Size) -> Vec<Case> {
     let case = |(name, distinct): (&str, u64)| {
         let records = size.pick(5_u64, 50) * distinct.max(10_000_000);
         let work = format!("rescale --distinct {distinct} --records {records} --from 2");
-        Case::new("rescale", name, &format!("{work} --to 4")).against(
+        let mut case = Case::new("rescale", name, &format!("{work} --to 4")).against(
             "same",
             OURS,
             &format!("{work} --to 2"),
-        )
+        );
+        case.metric = Metric::Seconds;
+        case
     };
     [("1M", 1_000_000), ("10M", 10_000_000)].into_iter().map(case).collect()
 }

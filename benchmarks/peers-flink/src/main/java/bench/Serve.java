@@ -8,14 +8,22 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
+import java.util.OptionalDouble;
 import java.util.concurrent.Callable;
 
 /** The loop that turns {@code go} lines into rounds and rounds into lines of JSON. */
 public final class Serve {
     private Serve() {}
 
-    /** What a round came to; {@code extra} is further fields of the line, each with a comma before it. */
-    public record Answer(Digest digest, long records, long bytes, String extra) {}
+    /**
+     * What a round came to; {@code extra} is further fields of the line, each with a comma before it, and
+     * {@code seconds} what counts of a round of which not all does.
+     */
+    public record Answer(Digest digest, long records, long bytes, String extra, OptionalDouble seconds) {
+        public Answer(Digest digest, long records, long bytes, String extra) {
+            this(digest, records, bytes, extra, OptionalDouble.empty());
+        }
+    }
 
     /** Serves rounds until standard input ends, or as many as {@code --rounds} says. */
     public static void rounds(Request request, Callable<Answer> round) throws Exception {
@@ -42,7 +50,7 @@ public final class Serve {
         resetPeak();
         long start = System.nanoTime();
         Answer answer = round.call();
-        double seconds = (System.nanoTime() - start) / 1e9;
+        double seconds = answer.seconds().orElse((System.nanoTime() - start) / 1e9);
         return String.format(
                 Locale.ROOT,
                 "{\"seconds\":%.9f,\"digest\":\"%s\",\"records\":%d,\"bytes\":%d,\"peak_rss\":%s%s}",

@@ -35,7 +35,7 @@ final class Counts extends AbstractStreamOperator<Tuple2<Long, Long>>
     /** The job that counts keys in no order, and digests the counts. */
     static void add(StreamExecutionEnvironment env, long distinct, long records) {
         env.fromSource(
-                        new Numbers(records, number -> Numbers.mixed(number, distinct), false),
+                        Numbers.untimed(records, number -> Numbers.mixed(number, distinct)),
                         WatermarkStrategy.noWatermarks(),
                         "keys",
                         Types.LONG)

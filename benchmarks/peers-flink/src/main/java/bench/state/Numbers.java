@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.Source;
@@ -26,16 +27,36 @@ final class Numbers implements Source<Long, Numbers.Rest, byte[]> {
     private static final long serialVersionUID = 1;
     /** Records that are emitted before the task looks for something else to do. */
     private static final int BATCH = 512;
+    /** How long a task waits when nothing is due, in nanoseconds. */
+    private static final long NAP = 50_000;
 
     private final long count;
     private final Recipe recipe;
+    /** Whether number {@code n} is of millisecond {@code n}, or of no time. */
     private final boolean timed;
+    /** Whether numbers come when they are due, or as fast as they are read. */
+    private final boolean scheduled;
 
-    /** So many numbers; {@code timed}: number {@code n} is of millisecond {@code n}, and of no time otherwise. */
-    Numbers(long count, Recipe recipe, boolean timed) {
+    private Numbers(long count, Recipe recipe, boolean timed, boolean scheduled) {
         this.count = count;
         this.recipe = recipe;
         this.timed = timed;
+        this.scheduled = scheduled;
+    }
+
+    /** So many numbers, without time. */
+    static Numbers untimed(long count, Recipe recipe) {
+        return new Numbers(count, recipe, false, false);
+    }
+
+    /** So many numbers, a millisecond of event time apart. */
+    static Numbers timed(long count, Recipe recipe) {
+        return new Numbers(count, recipe, true, false);
+    }
+
+    /** So many numbers themselves, when they are due in the running {@link Trial}. */
+    static Numbers scheduled(long count) {
+        return new Numbers(count, number -> number, false, true);
     }
 
     /** Makes the record that stands for a number. */
@@ -151,7 +172,11 @@ final class Numbers implements Source<Long, Numbers.Rest, byte[]> {
             if (step == 0) {
                 return InputStatus.NOTHING_AVAILABLE;
             }
-            for (int n = 0; n < BATCH && next < count; n++) {
+            long due = scheduled ? Trial.running().due(count) : count;
+            if (next >= due && next < count) {
+                LockSupport.parkNanos(NAP);
+            }
+            for (int n = 0; n < BATCH && next < due; n++) {
                 if (timed) {
                     output.collect(recipe.of(next), next);
                 } else {

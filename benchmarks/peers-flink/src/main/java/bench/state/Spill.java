@@ -40,7 +40,7 @@ public final class Spill {
         Duration slide = Duration.ofMillis(distinct);
         Duration size = slide.multipliedBy(request.longNumber("overlap"));
         serve(request, cores, env -> env.fromSource(
-                        new Numbers(records, number -> Numbers.spread(number, distinct), true),
+                        Numbers.timed(records, number -> Numbers.spread(number, distinct)),
                         WatermarkStrategy.forMonotonousTimestamps(),
                         "keys",
                         Types.LONG)
