@@ -1,7 +1,8 @@
 //! The benchmarks on Thalweg. Cases: `wordcount`, `keyed-count`, `exchange-u64`, `exchange-strings`,
 //! `fused`, `fusion`, `skew`, `collatz`, `collisions`, `join`, `latency`, `nexmark`, `nexmark-latency`, `ysb`,
 //! `ysb-star`, `swa`, `windows`, `window-latency`, `connected`, `pagerank`, `triangles`, `closure`,
-//! `kmeans`, `barrier`, `checkpoint`, `recovery`, `rescale`, `spill-count`, `spill-windows`.
+//! `kmeans`, `barrier`, `checkpoint`, `checkpoint-latency`, `recovery`, `rescale`, `spill-count`,
+//! `spill-windows`.
 
 mod barrier;
 mod checkpoint;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     bench_protocol::run(|request| match request.case() {
         "barrier" => barrier::serve_barrier(request),
         "checkpoint" => checkpoint::serve_checkpoint(request),
+        "checkpoint-latency" => recovery::serve_latency(request),
         "recovery" => recovery::serve_recovery(request),
         "rescale" => recovery::serve_rescale(request),
         "spill-count" => spill::serve_count(request),

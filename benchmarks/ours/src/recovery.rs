@@ -1,10 +1,11 @@
-//! What comes after a failure.
+//! What comes after a failure, and what checkpoints cost in latency.
 //!
 //! `recovery`: a job at a steady load is killed, and the time counts until it is started again, has its state back and has
 //! caught up; with `--after nothing`, until a first start has caught up. `rescale`: a job is suspended, and the time counts
-//! until it goes on with another number of tasks and the first record has met its state.
+//! until it goes on with another number of tasks and the first record has met its state. `checkpoint-latency`: how long after
+//! they were due records meet their counts, with a checkpoint each `--every-ms` or with none.
 //!
-//! Both count keys, and each key comes once in so many records as there are keys: so every key's count is known. The answer is
+//! All count keys, and each key comes once in so many records as there are keys: so every key's count is known. The answer is
 //! which keys were counted as often as they came, whatever the load.
 //!
 //! The load is `--per-second`, or `--load-percent` of as many records a second as the job can do, which is found first.
@@ -12,12 +13,14 @@
 use crate::checkpoint::Folder;
 use crate::environment_of;
 use crate::streams::answer;
+use bench_protocol::histogram::Histogram;
 use bench_protocol::{Answer, Request, Result, serve};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
@@ -129,6 +132,42 @@ pub(crate) fn serve_rescale(request: &Request) -> Result<()> {
     })
 }
 
+pub(crate) fn serve_latency(request: &Request) -> Result<()> {
+    let (distinct, tasks) = (request.value("distinct")?, request.cores()?);
+    let every = request.get("every-ms").map(|_| every(request)).transpose()?;
+    // That of a job without checkpoints, also where there are some: the load is to be the same.
+    let per_second = per_second(request, |_| unsaved(tasks))?;
+    let mut round = 0;
+    serve(request, |stopwatch| {
+        round += 1;
+        let folder = Folder::new(round);
+        let config = match every {
+            Some(every) => saved(folder.path(), every, tasks),
+            None => unsaved(tasks),
+        };
+        let env = environment_of(request, config)?;
+        let load = Load { origin: now(), ..Load::of(request, per_second)? };
+        // Records that are due at once are late, and so are those that come soon after them.
+        let first = load.at_once + per_second;
+        let latencies = Arc::new(Mutex::new(Histogram::default()));
+        let all = Arc::clone(&latencies);
+        let rows = counted(env.read(Due { load }), distinct, load.records, move |n| {
+            if n >= first {
+                let late = load.late(n);
+                all.lock().unwrap_or_else(PoisonError::into_inner).record(late);
+            }
+        });
+        stopwatch.time(|| env.run())?;
+        let digest = digest(rows.take()?);
+        if digest != expected(distinct) {
+            return Err("some records count twice, or not at all".into());
+        }
+        let mut extra = latencies.lock().unwrap_or_else(PoisonError::into_inner).percentiles();
+        extra.push(("per_second", per_second as f64));
+        Ok(Answer { extra, ..answer(digest, load.records, load.records * 8) })
+    })
+}
+
 /// The job, in a process that is going to be killed.
 fn work(request: &Request, folder: &Path) -> Result<()> {
     let load = Load::of(request, request.value("per-second")?)?;
@@ -175,10 +214,15 @@ fn per_second(request: &Request, config: impl Fn(&Path) -> Config) -> Result<u64
 }
 
 fn saved(folder: &Path, interval: Duration, tasks: usize) -> Config {
-    let mut config = Config::default();
+    let mut config = unsaved(tasks);
     let mut checkpoints = CheckpointConfig::new(folder);
     checkpoints.interval = interval;
     config.checkpoints = Some(checkpoints);
+    config
+}
+
+fn unsaved(tasks: usize) -> Config {
+    let mut config = Config::default();
     config.tasks.set(COUNT, tasks);
     config
 }

@@ -14,7 +14,8 @@ impl Case {
     }
 }
 
-/// A count of keys with checkpoints, beside the same without, and beside Flink's with and without.
+/// A count of keys with checkpoints, beside the same without, and beside Flink's with and without: as fast as it goes, and at a
+/// quarter of that.
 pub(super) fn checkpoint(size: Size) -> Vec<Case> {
     let work = format!(
         "checkpoint --distinct 1000000 --records {}",
@@ -31,7 +32,22 @@ pub(super) fn checkpoint(size: Size) -> Vec<Case> {
         case.metric = Metric::Cpu;
         case
     };
-    [("1s", 1000), ("100ms", 100)].into_iter().map(case).collect()
+    let work = format!(
+        "checkpoint-latency --distinct 1000000 --load-percent 25 --seconds {}",
+        size.pick(10, 30)
+    );
+    let latency = |(name, every): (&str, u64)| {
+        let with = format!("{work} --every-ms {every}");
+        let mut case = Case::new("checkpoint", name, &with)
+            .against("none", OURS, &work)
+            .against_flink("flink", &format!("{with} --backend hashmap"))
+            .against_flink("flink-none", &format!("{work} --backend hashmap"));
+        case.metric = Metric::P99;
+        case
+    };
+    let throughput = [("1s", 1000), ("100ms", 100)].map(case);
+    let latency = [("1s-latency", 1000), ("100ms-latency", 100)].map(latency);
+    throughput.into_iter().chain(latency).collect()
 }
 
 /// From the death of a job to the moment when it has caught up, beside a first start that has nothing to restore, and beside
@@ -111,7 +127,22 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_of_the_state_is_the_memory_of_all_who_spill() {
+    fn all_that_recover_have_a_load_of_the_same_kind() {
+        for case in recovery(Size::Small) {
+            for load in ["--load-percent", "--per-second", "--distinct", "--every-ms"] {
+                let of = |peer| option(&case, peer, load);
+                for rival in &case.rivals {
+                    assert_eq!(of(rival.peer), of("thalweg"), "{} {load}", case.name);
+                }
+            }
+            let loads =
+                ["--load-percent", "--per-second"].map(|load| option(&case, "thalweg", load));
+            assert_eq!(loads.iter().flatten().count(), 1, "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn a_quarter_of_the_state_is_the_memory_of_all_that_spill() {
         for size in [Size::Small, Size::Full] {
             for case in spill(size) {
                 let keys = option(&case, "thalweg", "--distinct").expect("all have keys");

@@ -6,6 +6,7 @@ import bench.nexmark.Queries;
 import bench.sql.NexmarkSql;
 import bench.sql.YsbSql;
 import bench.state.Checkpoint;
+import bench.state.CheckpointLatency;
 import bench.state.Recovery;
 import bench.state.Spill;
 import bench.ysb.Campaigns;
@@ -19,7 +20,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 /**
  * The benchmarks on Apache Flink. Cases: {@code nexmark}, {@code ysb}, {@code ysb-star}, {@code swa}, and each
  * with {@code -sql} after its name; {@code window-latency}; {@code spill-count},
- * {@code spill-windows}, {@code checkpoint}, {@code recovery}.
+ * {@code spill-windows}, {@code checkpoint}, {@code checkpoint-latency}, {@code recovery}.
  */
 public final class Main {
     private Main() {}
@@ -49,6 +50,7 @@ public final class Main {
             case "spill-count" -> Spill.count(request, cores(request));
             case "spill-windows" -> Spill.windows(request, cores(request));
             case "checkpoint" -> Checkpoint.serve(request, cores(request));
+            case "checkpoint-latency" -> CheckpointLatency.serve(request, cores(request));
             case "recovery" -> Recovery.serve(request, cores(request));
             case "swa-sql" -> serve(request, YsbEvent.MAGIC, YsbSql::swa);
             default -> throw new IllegalArgumentException("this program has no case " + request.name());

@@ -1,20 +1,20 @@
 package bench.latency;
 
 /** Counts durations in buckets whose width grows with the duration, as {@code protocol/src/histogram.rs} does. */
-final class Histogram {
+public final class Histogram {
     private static final int STEP_BITS = 6;
     private static final int STEPS = 1 << STEP_BITS;
 
     private final long[] counts = new long[STEPS * (64 - STEP_BITS + 1)];
     private long max;
 
-    void record(long nanos) {
+    public void record(long nanos) {
         long duration = Math.max(nanos, 0);
         counts[bucket(duration)]++;
         max = Math.max(max, duration);
     }
 
-    void merge(Histogram other) {
+    public void merge(Histogram other) {
         for (int at = 0; at < counts.length; at++) {
             counts[at] += other.counts[at];
         }
@@ -22,7 +22,7 @@ final class Histogram {
     }
 
     /** The duration in seconds that this share of all durations does not exceed; zero when there is none. */
-    double quantile(double share) {
+    public double quantile(double share) {
         long all = 0;
         for (long count : counts) {
             all += count;
@@ -38,7 +38,7 @@ final class Histogram {
         return max / 1e9;
     }
 
-    double max() {
+    public double max() {
         return max / 1e9;
     }
 

@@ -35,7 +35,8 @@ public final class WindowLatency {
         }
     }
 
-    private static String percentiles(String prefix, Histogram histogram) {
+    /** The fields of a round's report, each with this before its name. */
+    public static String percentiles(String prefix, Histogram histogram) {
         return String.format(
                 Locale.ROOT,
                 ",\"%1$sp50\":%2$.9f,\"%1$sp99\":%3$.9f,\"%1$sp999\":%4$.9f,\"%1$sp9999\":%5$.9f,\"%1$smax\":%6$.9f",

@@ -1,5 +1,6 @@
 package bench.state;
 
+import bench.latency.Histogram;
 import java.util.concurrent.CountDownLatch;
 
 /**
@@ -17,6 +18,9 @@ final class Trial {
 
     private final long atOnce;
     private final double perNano;
+    /** The first record whose latency counts: those that are due at once are late, and so are those soon after them. */
+    private final long first;
+    private final Histogram latencies = new Histogram();
     private final long began = System.nanoTime();
     private final CountDownLatch steady = new CountDownLatch(1);
     private boolean mustFail;
@@ -29,6 +33,7 @@ final class Trial {
     private Trial(long atOnce, double perSecond) {
         this.atOnce = atOnce;
         this.perNano = perSecond / 1e9;
+        this.first = atOnce + (long) perSecond;
     }
 
     /** Begins a round of which so many records are due at once, and so many each second afterwards. */
@@ -59,7 +64,14 @@ final class Trial {
             failedAt = now;
             return true;
         }
-        if (number >= atOnce && now - began - (number - atOnce) / perNano < CAUGHT_UP) {
+        if (number < atOnce) {
+            return false;
+        }
+        long late = (long) (now - began - (number - atOnce) / perNano);
+        if (number >= first) {
+            latencies.record(late);
+        }
+        if (late < CAUGHT_UP) {
             steady.countDown();
             if (failed != NONE && caughtUpAt == 0) {
                 caughtUpAt = now;
@@ -79,6 +91,11 @@ final class Trial {
         } catch (InterruptedException ignored) {
             // The job has ended before.
         }
+    }
+
+    /** How long after they were due records have met their counts. */
+    synchronized Histogram latencies() {
+        return latencies;
     }
 
     /** The seconds from the failure until the job had caught up. */
