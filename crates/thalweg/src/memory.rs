@@ -8,7 +8,7 @@
 //! A reservation makes one of three claims, so that what can go to disk does not starve what
 //! cannot:
 //!
-//! * *Fixed* reservations belong to state that has to stay in memory. They are refused only where fixed and
+//! * *Fixed* reservations belong to state that has to stay in memory, or costs much on disk. They are refused only where fixed and
 //!   modest reservations together would exceed the budget: spillable ones do not count against them.
 //! * *Spillable* reservations get what is free. When a fixed one takes memory that they hold, the pool is
 //!   over its budget and their tasks are woken; these check between

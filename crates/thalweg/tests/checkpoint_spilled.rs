@@ -1,6 +1,7 @@
 //! Jobs that hold more than memory has room for, interrupted and restored with what they have on disk.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -11,8 +12,9 @@ use std::time::{Duration, Instant};
 use thalweg::check::check;
 use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config};
+use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
-use thalweg::operators::window::{EventTimeWindow, Pane};
+use thalweg::operators::window::{EventTimeWindow, Pane, SessionWindow};
 use thalweg::time::Timestamp;
 use thalweg::{Chain, Environment, Output, Stream};
 
@@ -47,7 +49,7 @@ impl Run {
 }
 
 /// The numbers of all records, dealt out to the tasks.
-fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64> + use<>> {
+fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
     let run = run.clone();
     let dealt = |task: usize, tasks: usize| (task as u64..RECORDS).step_by(tasks);
     env.parallel_iter(dealt).inspect(move |_| run.see())
@@ -228,6 +230,74 @@ fn windows_are_restored() {
 #[test]
 fn windows_that_overlap_are_restored() {
     restored(windows::<45_000, 3>, of_windows(45_000, 3));
+}
+
+/// Numbers that follow one another, of which eight have a key, as timestamps that are at most as far apart as all are.
+fn in_eights(
+    env: &Environment,
+    run: &Run,
+) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
+    let disorder = Watermarks::bounded_disorder(Duration::from_micros(RECORDS));
+    numbers(env, run).assign_timestamps(|n| Timestamp::from_micros(n.cast_signed()), disorder)
+}
+
+fn of_eights() -> impl Iterator<Item = (String, u64)> {
+    (0..RECORDS / 8).map(|n| (format!("{n:0150}"), 8))
+}
+
+#[test]
+fn sessions_are_restored() {
+    let sessions = |env: &Environment, run: &Run| {
+        let keyed = in_eights(env, run).group_by(|n| format!("{:0150}", n / 8));
+        let counts = keyed.window(SessionWindow::new(Duration::from_secs(1))).count();
+        counts.unkey().map(|(key, pane)| (key, pane.value)).collect()
+    };
+    restored(sessions, of_eights());
+}
+
+/// Counts the records of a key, and emits their number when all have come.
+struct Counted;
+
+impl Process<String, u64> for Counted {
+    type State = u64;
+    type Out = u64;
+    type Side = Infallible;
+
+    fn start(&self) -> u64 {
+        0
+    }
+
+    fn on_record(
+        &self,
+        _: &String,
+        count: &mut u64,
+        n: u64,
+        _: Timestamp,
+        cx: &mut ProcessContext<'_, u64, Infallible>,
+    ) {
+        *count += 1;
+        cx.set_timer(Timer::EventTime(Timestamp::from_micros((n | 7).cast_signed())));
+    }
+
+    fn on_timer(
+        &self,
+        _: &String,
+        count: &mut u64,
+        _: Timer,
+        cx: &mut ProcessContext<'_, u64, Infallible>,
+    ) {
+        cx.emit(*count);
+        cx.clear();
+    }
+}
+
+#[test]
+fn states_and_timers_of_keys_are_restored() {
+    let counts = |env: &Environment, run: &Run| {
+        let keyed = in_eights(env, run).group_by(|n| format!("{:0150}", n / 8));
+        keyed.process(Counted).unkey().collect()
+    };
+    restored(counts, of_eights());
 }
 
 #[test]

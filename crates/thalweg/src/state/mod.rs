@@ -3,6 +3,7 @@
 //! * [`GroupTable`] maps a key to its accumulator.
 //! * [`Rows`] maps a key to any number of rows.
 //! * [`SpillDir`], [`SpillWriter`] and [`SpillReader`] store records on disk temporarily.
+//! * `KeyStore` has keys with their states in a file, to be found by key or by time.
 //! * [`Sorter`] sorts any number of records within a memory budget.
 //! * [`Timers`] returns what is due up to a time.
 //!
@@ -15,6 +16,7 @@ mod rows;
 mod slots;
 mod sort;
 mod spill;
+mod store;
 mod table;
 mod timers;
 
@@ -27,6 +29,7 @@ pub(crate) use spill::{
     HashRange, ShareReader, SpillCopies, SpillPrefix, SpillShare, check_blocks,
 };
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
+pub(crate) use store::{Entry, KeyStore, Portion};
 pub(crate) use table::DirectMapped;
 pub use table::{Drain, GroupTable, Known, SlotHint};
 pub(crate) use timers::Order;

@@ -155,6 +155,11 @@ impl<E> Slots<E> {
         self.room == 0
     }
 
+    /// Makes the slots accept as many entries again as there is room for.
+    pub(super) fn reopen(&mut self) {
+        self.room = limit(self.capacity()).saturating_sub(self.len);
+    }
+
     /// The bytes that the slots occupy.
     #[inline(always)]
     pub(super) fn bytes(&self) -> usize {
@@ -245,15 +250,16 @@ impl<E> Slots<E> {
         Finder { tags: &self.tags, entries: &mut self.entries, mask: self.mask }
     }
 
-    /// The entry with this hash that satisfies `is_it`, created by `make` if there is none. `shared` is passed to
-    /// every closure, because one of them changes what the others read.
+    /// The entry with this hash that satisfies `is_it`, created by `make` if there is none; `make` also returns whether the
+    /// slots [are full](Self::is_full) with it. `shared` is passed to every closure, because one of them changes what
+    /// the others read.
     #[inline(always)]
     pub(super) fn upsert<S>(
         &mut self,
         hash: u64,
         shared: &mut S,
         is_it: impl Fn(&E, &S) -> bool,
-        make: impl FnOnce(&mut S) -> E,
+        make: impl FnOnce(&mut S) -> (E, bool),
         hash_of: impl Fn(&E, &S) -> u64,
     ) -> (usize, &mut E) {
         let at = match self.finder().position(hash, |entry| is_it(entry, shared)) {
@@ -261,8 +267,12 @@ impl<E> Slots<E> {
             Err(vacant) => {
                 // Made here, not in `insert`: what `make` refers to stays in registers on the path of known entries,
                 // since no reference to it leaves this function.
-                let entry = make(shared);
-                self.insert(vacant, hash, shared, entry, hash_of)
+                let (entry, is_last) = make(shared);
+                let at = self.insert(vacant, hash, shared, entry, hash_of);
+                if is_last {
+                    self.room = 0;
+                }
+                at
             }
         };
         // SAFETY: `position` found an initialised entry there, or `insert` wrote one.

@@ -145,6 +145,19 @@ impl SpillDir {
             .map_err(|cause| self.failure(dir.path.path(), "create a spill file", cause))
     }
 
+    /// An empty file in the directory, to be read and written at any place. It is removed with its path.
+    pub(super) fn open_file(&self) -> Result<(TempPath, File)> {
+        let path = self.create_file()?;
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let file = opened.map_err(|cause| self.failure(&path, "open the spill file", cause))?;
+        Ok((path, file))
+    }
+
+    /// Counts bytes that were written to such a file.
+    pub(super) fn note_written(&self, bytes: u64) {
+        self.0.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The path of a file of this name in the directory, which is created first if needed. The file is the caller's to make; it
     /// is removed with the directory.
     #[cfg(feature = "object-store")]
@@ -192,7 +205,8 @@ impl SpillDir {
         }
     }
 
-    fn failure(&self, path: &Path, doing: &str, cause: io::Error) -> Error {
+    /// The error of an attempt to do something with a file.
+    pub(super) fn failure(&self, path: &Path, doing: &str, cause: io::Error) -> Error {
         match cause.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 let parent = self.0.parent.display();

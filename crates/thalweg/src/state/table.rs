@@ -268,20 +268,45 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         key: &K,
         init: impl FnOnce() -> A,
     ) -> (usize, Known<'_, K, A>) {
+        self.place_or_close(hash, probe, key, || (init(), false))
+    }
+
+    /// As [`place`](Self::place), where `init` also returns whether the table counts as [full](Self::is_full) with
+    /// the new key, until it [is opened again](Self::reopen) or rebuilt.
+    #[inline(always)]
+    pub(crate) fn place_or_close(
+        &mut self,
+        hash: u64,
+        probe: K::Probe<'_>,
+        key: &K,
+        init: impl FnOnce() -> (A, bool),
+    ) -> (usize, Known<'_, K, A>) {
         debug_assert_eq!(hash, K::hash(probe), "the hash must be the key's");
         let (at, entry) = self.slots.upsert(
             hash,
             &mut self.keys,
             |entry, keys| K::matches(&entry.key, &keys.arena, probe),
             |keys| {
-                let value = init();
+                let (value, closes) = init();
                 let slot = key.store(probe, &mut keys.arena);
                 keys.heap += K::slot_heap(&slot);
-                Entry { key: slot, value }
+                (Entry { key: slot, value }, closes)
             },
             hash_of,
         );
         (at, Known { key: &entry.key, arena: &self.keys.arena, value: &mut entry.value })
+    }
+
+    /// The table accepts as many keys again as there is room for, if it [was closed](Self::place_or_close).
+    pub(crate) fn reopen(&mut self) {
+        self.slots.reopen();
+    }
+
+    /// Calls `each` with every slot that has a key, the hash of the key, and its accumulator, in the order of slots.
+    pub(crate) fn for_each_place(&self, mut each: impl FnMut(usize, u64, &A)) {
+        for (at, entry) in self.slots.places() {
+            each(at, K::slot_hash(&entry.key, &self.keys.arena), &entry.value);
+        }
     }
 
     /// Whether there are keys whose bytes lie outside their slots.

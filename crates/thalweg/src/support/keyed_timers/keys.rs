@@ -1,18 +1,22 @@
-//! The table of keys, their timers, and the memory of both.
+//! The table of keys, their timers, and the memory of both. `disk` moves keys out of the table and back.
 
+mod disk;
+
+use super::budget::Budget;
 use super::calendar::{AHEAD, Calendar};
+use super::cold::Cold;
 use super::{Armed, Clocks, Firing, TimedState, TimerClock, TimerPolicy};
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::clock::{Clock, Nanos};
 use crate::data::{Key, Portable};
 use crate::error::{Error, Result};
 use crate::flow::{Event, Op};
-use crate::memory::Reservation;
 use crate::plan::TaskContext;
-use crate::state::{GroupTable, HeapEstimate, Known, Timers};
+use crate::state::{GroupTable, HeapEstimate, Known, SpillDir, Timers};
 use crate::support::saved_keys::{restore_keys, save_key};
 use crate::support::saved_watermark::SavedWatermark;
 use crate::time::Timestamp;
+use disk::PORTION;
 
 /// What a timer carries: the hash of its key and the ticket of its arming.
 type Alarm = (u64, u64);
@@ -48,6 +52,10 @@ const SPARE: usize = 4096;
 /// The keys of a task with their states and timers.
 pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
     table: GroupTable<K, Slot<S>>,
+    /// The keys that are on disk, and in no table.
+    cold: Cold<K, S>,
+    /// The hash from which on keys are moved to disk next.
+    hand: u64,
     accounts: Accounts<S>,
     /// In place of timers, where keys are woken in any order.
     calendar: Calendar,
@@ -78,15 +86,22 @@ struct Accounts<S: TimedState> {
     wheels: Vec<Wheel>,
     /// The number of armings so far, from which tickets are taken.
     tickets: u64,
-    /// The number of keys that are not spent.
+    /// The number of keys in the table that are not spent.
     live: usize,
     /// The bytes that states report.
     heap: usize,
     weighed: HeapEstimate<S::Owned>,
+    /// The bytes of states that have come with what they own, and were not measured since.
+    unweighed: usize,
+    /// The bytes of states that have come so since memory was accounted for, and how many may.
+    came: usize,
+    most: usize,
     /// The bytes of records that the policy holds.
     beside: usize,
-    reservation: Reservation,
+    budget: Budget,
     failed: bool,
+    /// A copy of why, while a checkpoint is restored.
+    failure: Option<Error>,
 }
 
 /// The contribution of a state to the totals.
@@ -165,7 +180,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     ///
     /// # Errors
     ///
-    /// If the checkpoint cannot be read, or what is kept there does not fit into memory.
+    /// If the checkpoint cannot be read, or what is kept there fits neither into memory nor on the disk.
     pub(crate) fn new(
         cx: &TaskContext<'_>,
         op: usize,
@@ -174,22 +189,23 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     ) -> Result<Self> {
         let (watermark, before) = SavedWatermark::of_owner(cx, op)?;
         let table = cx.state::<(K::Owned, S)>(op, "keys", Redistribution::ByKey);
-        let mut keys = Self::of(cx.op(op), cx.fixed(op), cx.clock.clone(), (what, hint));
+        let budget = Budget::new(cx.fixed(op), cx.spillable(op), cx.tasks);
+        let mut keys =
+            Self::of(cx.op(op), budget, cx.spill.clone(), cx.clock.clone(), (what, hint));
         keys.watermark = before;
-        restore_keys::<K, S>(&table, |hash, key, state| {
-            let Some(visit) = keys.visit(hash, key, || state) else {
-                return Err(keys.lack_of_memory());
-            };
-            visit.leave(hash);
-            Ok(())
-        })?;
+        if table.is_on() {
+            keys.cold.begin_log(cx.spill);
+        }
+        restore_keys::<K, S>(&table, |hash, key, state| keys.restore_key(hash, key, state))?;
+        keys.cold.restore(&table, cx.spill, |state, entry| entry.due = times_of(state))?;
         keys.saved = Saved { table, watermark };
         Ok(keys)
     }
 
     fn of(
         op: Op,
-        reservation: Reservation,
+        budget: Budget,
+        spill: SpillDir,
         clock: Clock,
         words: (&'static str, &'static str),
     ) -> Self {
@@ -202,14 +218,22 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             live: 0,
             heap: 0,
             weighed: HeapEstimate::new(),
+            unweighed: 0,
+            came: 0,
+            most: disk::most_that_come(budget.base()),
             beside: 0,
-            reservation,
+            budget,
             failed: false,
+            failure: None,
         };
         let table = GroupTable::new();
+        let cache = disk::cache(accounts.budget.base());
+        let cold = Cold::new(spill, cache, if S::Clocks::ANY_ORDER { 1 } else { clocks });
         let saved = Saved { table: StateHandle::none(), watermark: SavedWatermark::none() };
         let mut keys = Self {
             table,
+            cold,
+            hand: 0,
             accounts,
             calendar: Calendar::new(),
             clock,
@@ -248,10 +272,15 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// The number of keys whose states are not spent.
     pub(crate) fn live(&self) -> usize {
-        self.accounts.live
+        self.accounts.live + self.cold.len()
     }
 
-    /// Whether the job was failed for lack of memory.
+    /// The bytes written to disk.
+    pub(super) fn spilled(&self) -> u64 {
+        self.cold.written()
+    }
+
+    /// Whether the job was failed for lack of memory, or of a disk.
     pub(crate) fn has_failed(&self) -> bool {
         self.accounts.failed
     }
@@ -262,7 +291,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.table.prefetch_slot(hash);
     }
 
-    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one.
+    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one, nor on disk.
     /// Keys that are known are visited even when the job has failed, until it stops.
     #[inline(always)]
     pub(crate) fn visit(
@@ -275,14 +304,16 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.table.is_full() && !self.has_room_for(hash, probe) {
             return None;
         }
-        let Self { table, accounts, calendar, .. } = self;
+        let Self { table, cold, accounts, calendar, .. } = self;
         let mut is_new = false;
-        let (slot, known) = table.place(hash, probe, key, || {
+        let (slot, known) = table.place_or_close(hash, probe, key, || {
             is_new = true;
-            let state = start();
             // Here, and not on the path of known keys.
+            let returned =
+                if cold.is_empty() { None } else { accounts.return_key(cold, hash, key) };
+            let state = returned.unwrap_or_else(start);
             accounts.changed(Counts { spent: true, heap: 0 }, Counts::of(&state));
-            Slot { armed: Default::default(), state }
+            (Slot { armed: Default::default(), state }, accounts.is_crowded())
         });
         let state = &known.value.state;
         let before = Counts::of(state);
@@ -297,22 +328,43 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.table.find(hash, probe).is_some() {
             return true;
         }
+        if self.accounts.failed {
+            return false;
+        }
+        if self.accounts.is_crowded() {
+            self.accounts.came = 0;
+            self.table.reopen();
+            if !self.fits() {
+                return false;
+            }
+            if !self.table.is_full() {
+                return true;
+            }
+        }
         // In place of growing, spent keys are dropped if they are most.
-        if S::Clocks::ANY_ORDER && self.table.len() > 2 * self.live() + FEW {
-            self.rebuild(2 * self.live());
+        if S::Clocks::ANY_ORDER && self.table.len() > 2 * self.accounts.live + FEW {
+            self.rebuild(2 * self.accounts.live);
             return true;
         }
+        if !self.may_grow() && self.makes_room() {
+            return true;
+        }
+        if !self.may_grow() {
+            // The bytes of the payloads may have been estimated too high.
+            self.weigh();
+            if !self.may_grow() {
+                return self.evicts();
+            }
+        }
+        self.table.grow();
+        self.set_calendar();
+        true
+    }
+
+    /// Whether there is memory for the table to grow; reserves it.
+    fn may_grow(&mut self) -> bool {
         let days = if S::Clocks::ANY_ORDER { 2 * self.table.slots() } else { 0 };
-        let grown = self.table.bytes_if_grown() + days;
-        if !self.has_memory(grown) && self.makes_room() {
-            return true;
-        }
-        let has_room = self.reserve(grown);
-        if has_room {
-            self.table.grow();
-            self.set_calendar();
-        }
-        has_room
+        self.has_memory(self.table.bytes_if_grown() + days)
     }
 
     /// Holds an event, which is passed on when everything that is due before it is done.
@@ -343,31 +395,48 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    fn save(&self, event: Event) {
-        let Self { table, watermark, ended, saved, .. } = self;
+    fn save(&mut self, event: Event) {
+        let Self { table, cold, accounts, watermark, ended, saved, .. } = self;
         saved.watermark.save(event, true, *watermark);
-        saved.table.save(event, |out| {
+        let written = saved.table.try_save(event, |out| {
             // No record needs them any more at the end.
-            if !ended {
-                table.for_each(|key, Slot { state, .. }| {
-                    if !state.is_spent() {
-                        save_key(key, out, |bytes| state.encode(bytes));
-                    }
-                });
+            if *ended {
+                return Ok(());
             }
+            table.for_each(|key, Slot { state, .. }| {
+                if !state.is_spent() {
+                    save_key(key, out, |bytes| state.encode(bytes));
+                }
+            });
+            let written = cold.save(out);
+            // Some keys may be in two places, or in none.
+            if written.is_err() || accounts.failed {
+                out.refuse("some of its keys could not be moved to disk");
+            }
+            written
         });
+        if let Err(error) = written {
+            accounts.fail(error);
+        }
     }
 
     /// Removes every key, for the next round of a loop.
     fn clear(&mut self) {
-        self.table = GroupTable::new();
+        self.clear_table();
+        self.cold.clear();
         self.calendar = Calendar::new();
         self.set_calendar();
-        let Accounts { wheels, live, heap, weighed, .. } = &mut self.accounts;
-        wheels.iter_mut().for_each(|wheel| *wheel = Wheel::new());
-        (*live, *heap) = (0, 0);
-        *weighed = HeapEstimate::new();
         (self.watermark, self.ended, self.ending) = (None, false, 0);
+    }
+
+    /// Removes every key of the table.
+    fn clear_table(&mut self) {
+        self.table = GroupTable::new();
+        self.set_calendar();
+        let Accounts { wheels, live, heap, weighed, unweighed, came, .. } = &mut self.accounts;
+        wheels.iter_mut().for_each(|wheel| *wheel = Wheel::new());
+        (*live, *heap, *unweighed, *came) = (0, 0, 0, 0);
+        *weighed = HeapEstimate::new();
     }
 
     /// Fires the next timer that is due; returns whether there was one.
@@ -381,7 +450,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             return until.is_some_and(|until| self.wake_next(until, policy));
         }
         for index in 0..self.accounts.wheels.len() {
-            if self.accounts.wheels[index].timers.is_empty() {
+            let is_idle = self.accounts.wheels[index].timers.is_empty();
+            if is_idle && self.cold.first_due(index).is_none() {
                 continue;
             }
             if let Some(until) = self.due_until::<P>(S::Clocks::clock(index))
@@ -403,8 +473,25 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    /// Wakes the next key that is due by the calendar; returns whether there was one.
+    /// Wakes the next key that is due, where they have no timers; returns whether there was one.
     fn wake_next<P>(&mut self, until: i64, policy: &mut P) -> bool
+    where
+        P: TimerPolicy<Key = K, State = S>,
+    {
+        let mut keys = PORTION;
+        loop {
+            if self.wake_by_calendar(until, policy) {
+                return true;
+            }
+            if !self.return_due(0, until, keys) {
+                return false;
+            }
+            keys = (keys / 4).max(1);
+        }
+    }
+
+    /// Wakes the next key of the table that is due by the calendar; returns whether there was one.
+    fn wake_by_calendar<P>(&mut self, until: i64, policy: &mut P) -> bool
     where
         P: TimerPolicy<Key = K, State = S>,
     {
@@ -436,9 +523,29 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     where
         P: TimerPolicy<Key = K, State = S>,
     {
+        let mut keys = PORTION;
+        loop {
+            // No key of the table goes before one on disk that is due earlier.
+            let first = self.cold.first_due(index).filter(|first| *first <= until);
+            if self.fire_timer(index, first.unwrap_or(until), until, policy) {
+                return true;
+            }
+            if first.is_none() || !self.return_due(index, until, keys) {
+                return false;
+            }
+            // Fewer, where they have moved each other out.
+            keys = (keys / 4).max(1);
+        }
+    }
+
+    /// Wakes the key of the table that is due first, if it is by `reach`; returns whether there was one.
+    fn fire_timer<P>(&mut self, index: usize, reach: i64, until: i64, policy: &mut P) -> bool
+    where
+        P: TimerPolicy<Key = K, State = S>,
+    {
         let Self { table, accounts, watermark, ended, .. } = self;
         let clock = S::Clocks::clock(index);
-        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(until) {
+        while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(reach) {
             if let Some(&(hash, _)) = accounts.wheels[index].timers.ahead(AHEAD) {
                 table.prefetch_slot(hash);
             }
@@ -471,55 +578,84 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     where
         P: TimerPolicy<Key = K, State = S>,
     {
-        let Self { table, accounts, ending, watermark, .. } = self;
-        let at = *ending;
-        let again = table.see_next_mut(ending, |key, slot| {
-            let before = Counts::of(&slot.state);
-            let again = policy.end(key, &mut slot.state, *watermark);
-            accounts.changed(before, Counts::of(&slot.state));
-            again
-        });
-        if again == Some(true) {
-            *ending = at;
+        loop {
+            let Self { table, accounts, ending, watermark, .. } = self;
+            let at = *ending;
+            let again = table.see_next_mut(ending, |key, slot| {
+                let before = Counts::of(&slot.state);
+                let again = policy.end(key, &mut slot.state, *watermark);
+                accounts.changed(before, Counts::of(&slot.state));
+                again
+            });
+            if again == Some(true) {
+                *ending = at;
+            }
+            if again.is_some() {
+                return true;
+            }
+            // All keys of the table have ended; then those on disk are, some at a time.
+            if self.cold.is_empty() || self.accounts.failed {
+                return false;
+            }
+            self.clear_table();
+            self.ending = 0;
+            self.return_some();
         }
-        again.is_some()
     }
 
     /// The earliest time at which the next processing-time timer may fire.
     pub(super) fn fires_at(&self) -> Option<Nanos> {
         let mut clocks = self.accounts.wheels.iter().enumerate();
-        let (_, wheel) =
+        let (index, wheel) =
             clocks.find(|(index, _)| S::Clocks::clock(*index) == TimerClock::Processing)?;
-        wheel.timers.not_before().map(|at| Nanos::try_from(at).unwrap_or(0))
+        let timers = wheel.timers.not_before().into_iter();
+        let first = timers.chain(self.cold.first_due(index)).min();
+        first.map(|at| Nanos::try_from(at).unwrap_or(0))
     }
 
     /// The earliest time at which a key may be due by a clock. Costs up to one step per key: meant for reports.
     pub(crate) fn first_due(&self, clock: TimerClock) -> Option<i64> {
         if S::Clocks::ANY_ORDER {
-            return self.table.values().filter_map(|slot| slot.state.due(clock)).min();
+            let table = self.table.values().filter_map(|slot| slot.state.due(clock));
+            return table.chain(self.cold.first_due(0)).min();
         }
         let mut wheels = self.accounts.wheels.iter().enumerate();
-        wheels.find_map(|(index, wheel)| {
-            (S::Clocks::clock(index) == clock).then(|| wheel.timers.first()).flatten()
-        })
+        let (index, wheel) = wheels.find(|(index, _)| S::Clocks::clock(*index) == clock)?;
+        wheel.timers.first().into_iter().chain(self.cold.first_due(index)).min()
     }
 
     /// Between batches: drops spent keys and superseded timers when there are many, and accounts for the memory in
     /// use.
     pub(super) fn settle(&mut self) {
         self.forget_spent();
-        self.forget_superseded();
+        self.forget_superseded(SUPERSEDED);
         if self.accounts.weighed.is_due(|| self.table.len()) {
             self.weigh();
         }
-        let (used, held) = (self.bytes(self.table.bytes()), self.accounts.reservation.bytes());
-        if self.accounts.failed || used <= held && held - used <= used / 4 + SPARE {
+        if self.ending == 0 {
+            self.plant_lack();
+        }
+        if self.accounts.is_crowded() {
+            self.table.reopen();
+        }
+        self.accounts.came = 0;
+        let used = self.bytes(self.table.bytes());
+        let Accounts { budget, failed, .. } = &mut self.accounts;
+        let (held, is_over) = (budget.bytes(), budget.is_over());
+        if *failed || !is_over && used <= held && held - used <= used / 4 + SPARE {
             return;
         }
         // Reserves somewhat more than is used, so as not to request memory each time.
-        if !self.accounts.reservation.try_resize(used + used / 8) {
+        let has_room = !is_over && budget.try_resize(used + used / 8);
+        // At the end, keys are in an order from which none may go.
+        if has_room || self.ending > 0 {
+            return;
+        }
+        if is_over {
+            self.gives_way();
+        } else {
             self.makes_room();
-            self.reserve(self.table.bytes());
+            self.fits();
         }
     }
 
@@ -531,10 +667,11 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if !S::Clocks::ANY_ORDER {
             let Self { table, accounts, .. } = self;
             table.forget_spent(accounts.live, |slot| accounts.keeps(slot));
-        } else if self.table.slots() > SPARSE * (self.live() + SUPERSEDED)
-            || self.table.has_long_keys() && self.table.len() > 2 * self.live() + SUPERSEDED
+        } else if let live = self.accounts.live
+            && (self.table.slots() > SPARSE * (live + SUPERSEDED)
+                || self.table.has_long_keys() && self.table.len() > 2 * live + SUPERSEDED)
         {
-            self.rebuild(2 * self.live());
+            self.rebuild(2 * live);
         } else if self.calendar.changes_length() {
             self.set_calendar();
         }
@@ -550,18 +687,20 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     /// Where memory is short: drops spent keys that were left in the table, unless they are few. Returns whether it has.
     #[cold]
     fn makes_room(&mut self) -> bool {
-        let spent = self.table.len() - self.live();
+        let live = self.accounts.live;
+        let spent = self.table.len() - live;
         let pays = S::Clocks::ANY_ORDER && 8 * spent > self.table.len();
         if pays {
-            self.rebuild(self.live() + 1);
+            self.rebuild(live + 1);
         }
         pays
     }
 
-    fn forget_superseded(&mut self) {
+    /// Drops superseded timers where they are more than so many, and more than others.
+    fn forget_superseded(&mut self, few: usize) {
         let Self { table, accounts, .. } = self;
         for (index, wheel) in accounts.wheels.iter_mut().enumerate() {
-            if wheel.timers.len() > 2 * wheel.armed + SUPERSEDED {
+            if wheel.timers.len() > 2 * wheel.armed + few {
                 wheel.timers.retain(|_, (hash, ticket)| {
                     let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == *ticket;
                     table.see_where(*hash, is_armed, |_, _| ()).is_some()
@@ -573,55 +712,47 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     #[cold]
     fn weigh(&mut self) {
         self.accounts.weighed.weigh(self.table.values().map(|slot| slot.state.owned()));
+        self.accounts.unweighed = 0;
     }
 
     /// The bytes of everything, if the table has `table` bytes.
     fn bytes(&self, table: usize) -> usize {
-        let Accounts { wheels, heap, weighed, beside, .. } = &self.accounts;
+        let Accounts { wheels, heap, weighed, unweighed, beside, .. } = &self.accounts;
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
         let calendar = if S::Clocks::ANY_ORDER { self.calendar.bytes() } else { 0 };
-        table + timers + calendar + heap + weighed.bytes() + beside
+        let states = heap + weighed.bytes() + unweighed;
+        table + timers + calendar + states + beside + self.cold.bytes()
     }
 
     /// Whether there is memory for everything, if the table has `table` bytes; reserves it.
     fn has_memory(&mut self, table: usize) -> bool {
         let bytes = self.bytes(table);
-        bytes <= self.accounts.reservation.bytes() || self.accounts.reservation.try_resize(bytes)
-    }
-
-    /// Reserves the memory of everything, if the table has `table` bytes, and fails the job if there is not enough.
-    #[cold]
-    fn reserve(&mut self, table: usize) -> bool {
-        let bytes = self.bytes(table);
-        let Accounts { reservation, failed, .. } = &mut self.accounts;
-        if *failed || bytes <= reservation.bytes() || reservation.try_resize(bytes) {
-            return !*failed;
-        }
-        // The bytes of the payloads may have been estimated too high.
-        self.weigh();
-        let bytes = self.bytes(table);
-        if self.accounts.reservation.try_resize(bytes) {
-            return true;
-        }
-        self.accounts.failed = true;
-        self.accounts.op.fail(self.lack_of_memory());
-        false
+        bytes <= self.accounts.budget.bytes()
+            || self.accounts.budget.try_resize(bytes)
+            || bytes <= disk::ALWAYS + self.cold.bytes()
     }
 
     fn lack_of_memory(&self) -> Error {
-        let Accounts { words: (what, hint), live, reservation, .. } = &self.accounts;
+        let Accounts { words: (what, hint), budget, .. } = &self.accounts;
         let what = format!(
-            "{what} of the {live} keys of one of its tasks are more than the memory budget of {} bytes has room for, and they \
-             do not go to disk; {hint}",
-            reservation.pool().limit(),
+            "{what} of a single key, or what a task needs for those on disk, are more than the memory budget of {} bytes \
+             has room for; {hint}",
+            budget.limit(),
         );
-        reservation.refused(what)
+        budget.refused(what)
     }
 }
 
 /// A time on the engine's clock, in the form that timers use.
 pub(crate) fn processing(at: Nanos) -> i64 {
     i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+/// The times at which a state is due, by each of its clocks.
+fn times_of<S: TimedState>(state: &S) -> [Option<i64>; 2] {
+    let clocks = <S::Clocks as Clocks>::Armed::default().as_ref().len();
+    let clocks = if S::Clocks::ANY_ORDER { 1 } else { clocks };
+    [0, 1].map(|index| (index < clocks).then(|| state.due(S::Clocks::clock(index))).flatten())
 }
 
 impl<S: TimedState> Accounts<S> {

@@ -55,17 +55,27 @@
 //!
 //! # Checkpoints
 //!
-//! At a barrier, when everything that is due before it is done, the states are saved with their keys, and the watermark.
+//! At a barrier, when everything that is due before it is done, the states are saved with their keys, those on disk by what
+//! was written of them since the barrier before, and the watermark.
 //! Timers are derived from the states, and are armed again when these are restored.
 //!
 //! # Memory
 //!
-//! One reservation covers the table, the timers or days, the bytes that states report ([`TimedState::heap`], compared before
+//! A budget covers the table, the timers or days, the bytes that states report ([`TimedState::heap`], compared before
 //! and after each change) and the bytes that are measured from time to time ([`TimedState::owned`], for payloads that
 //! take long to measure). It is adjusted between batches. Only a new key that makes the table grow needs its memory
-//! reserved beforehand; if that fails, the job fails.
+//! reserved beforehand.
+//!
+//! # On disk
+//!
+//! When memory is short, half of the keys go to a [store on disk](cold). A key is either in the table or in the store. It comes
+//! back when its next record comes, which finds it only after the table was found not to have it; when it is due: no key of
+//! the table is woken before one in the store that is due earlier; and at the end, in portions. So results do not depend on
+//! memory. The job fails if the state of a single key is too large to be moved, or the disk is full.
 
+mod budget;
 mod calendar;
+mod cold;
 mod keys;
 
 pub(crate) use keys::{KeyedTimers, processing};
@@ -379,6 +389,7 @@ impl<P: TimerPolicy> Pipe for TimerPush<P> {
 
     fn report(&mut self, report: &mut Report) {
         report.keys(self.keys.op().id(), self.keys.live() as u64);
+        report.spilled(self.keys.op().id(), self.keys.spilled());
         self.policy.report(&self.keys, report);
         self.policy.next().report(report);
     }

@@ -113,7 +113,8 @@ where
     ///
     /// # Errors
     ///
-    /// The job fails when keys, timers and states, with what they own on the heap, exceed the memory budget.
+    /// Keys beyond the memory budget go to disk, with their timers and states. The job fails when a single key, with what its
+    /// state owns on the heap, exceeds the budget.
     ///
     /// ```
     /// use std::convert::Infallible;

@@ -24,8 +24,8 @@ use crate::time::Time;
 /// For aggregates that combine (`count`, `sum`, `max`, …), the cost of a record does not depend on how much
 /// windows overlap. Others (`fold`, `to_vec`) add each value once for every window that it is in. Memory: for
 /// each key an aggregate. If windows overlap, one for every slice of the longest, which is two per slide, or all
-/// its values if the aggregate does not combine. Keys are kept as long as the job runs; the job fails if they
-/// exceed the memory budget.
+/// its values if the aggregate does not combine. Keys are kept as long as the job runs, on disk where they
+/// exceed the memory budget; the job fails if what is kept of a single key does.
 ///
 /// ```
 /// use thalweg::Environment;

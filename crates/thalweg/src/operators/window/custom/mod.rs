@@ -140,7 +140,7 @@ pub trait MakeWindows<V: ?Sized, T: Time = Timestamp>: Send + Sync + 'static {
 ///
 /// # Errors
 ///
-/// The job fails if its keys and windows exceed the memory budget.
+/// Keys and windows beyond the memory budget go to disk. The job fails if those of a single key exceed it.
 ///
 /// # Examples
 ///

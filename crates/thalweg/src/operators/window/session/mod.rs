@@ -70,7 +70,7 @@ pub mod chains {
 ///
 /// # Errors
 ///
-/// The job fails if its open sessions exceed the memory budget.
+/// Open sessions beyond the memory budget go to disk. The job fails if those of a single key exceed it.
 ///
 /// ```
 /// use std::time::Duration;

@@ -3,8 +3,9 @@
 use super::super::*;
 use super::*;
 use crate::data::Data;
+use crate::error::ErrorKind;
 use crate::flow::{Depth, Op, Signals};
-use crate::memory::MemoryPool;
+use crate::memory::{Claim, MemoryPool};
 use std::sync::Arc;
 
 /// Numbers that are each due at their own time, by either clock.
@@ -40,6 +41,8 @@ impl Pipe for Last {
 /// Removes the least number of a key when it is due.
 struct Taking {
     taken: Vec<(i64, u32)>,
+    /// The keys that have ended.
+    ended: Vec<u32>,
     next: Last,
 }
 
@@ -61,8 +64,9 @@ impl TimerPolicy for Taking {
         self.taken.push((all.swap_remove(least), *key));
     }
 
-    fn end(&mut self, _: &u32, all: &mut Numbers, _: Option<Timestamp>) -> bool {
+    fn end(&mut self, key: &u32, all: &mut Numbers, _: Option<Timestamp>) -> bool {
         all.0 = Default::default();
+        self.ended.push(*key);
         false
     }
 
@@ -88,12 +92,25 @@ fn change(keys: &mut KeysOf<Taking>, key: u32, change: impl FnOnce(&mut Numbers)
     true
 }
 
-fn operator(memory: usize) -> (TimerPush<Taking>, Clock) {
+fn keys_of<K: Key + ?Sized, S: TimedState>(
+    memory: usize,
+    spill: SpillDir,
+    clock: &Clock,
+) -> KeyedTimers<K, S> {
     let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
+    let pool = MemoryPool::new(memory);
+    let budget = Budget::new(pool.reserve(), pool.unnamed(Claim::Spillable), 1);
+    KeyedTimers::of(op, budget, spill, clock.clone(), ("the numbers", "fewer need less"))
+}
+
+fn spill_dir() -> SpillDir {
+    SpillDir::new(std::env::temp_dir(), "keys")
+}
+
+fn operator(memory: usize) -> (TimerPush<Taking>, Clock) {
     let clock = Clock::simulated();
-    let words = ("the numbers", "fewer need less");
-    let keys = KeyedTimers::of(op, MemoryPool::new(memory).reserve(), clock.clone(), words);
-    (TimerPush::new(keys, Taking { taken: Vec::new(), next: Last }), clock)
+    let keys = keys_of(memory, spill_dir(), &clock);
+    (TimerPush::new(keys, Taking { taken: Vec::new(), ended: Vec::new(), next: Last }), clock)
 }
 
 fn add(operator: &mut TimerPush<Taking>, key: u32, number: i64) -> bool {
@@ -178,7 +195,7 @@ fn a_spent_key_is_dropped_and_its_memory_freed() {
     keys.resume();
     assert_eq!((keys.keys.live(), keys.keys.table.len()), (0, 0));
     assert_eq!(keys.keys.accounts.heap, 0);
-    let held = keys.keys.accounts.reservation.bytes();
+    let held = keys.keys.accounts.budget.bytes();
     assert!(held < 1 << 20, "{held}");
 }
 
@@ -214,13 +231,243 @@ fn superseded_timers_are_not_kept() {
     assert_eq!(fire(&mut keys, Some(Event::End)), [(i64::MAX, 1)]);
 }
 
+/// A state of which a quarter fits into memory.
 #[test]
-fn a_key_without_room_fails_the_job() {
-    let (mut keys, _) = operator(40_000);
-    assert!(!(0..5000).all(|key| add(&mut keys, key, 0)));
+fn a_single_state_without_room_fails_the_job() {
+    let (mut keys, _) = operator(400_000);
+    for _ in 0..200 {
+        add(&mut keys, 1, 0);
+    }
+    assert!(!keys.keys.has_failed());
+    change(&mut keys.keys, 1, |all| all.0[0].resize(200_000, 0));
+    keys.resume();
     assert!(keys.keys.has_failed());
+    let failure = keys.keys.accounts.failure.take().unwrap();
+    assert_eq!(failure.kind(), ErrorKind::Memory);
+    assert!(failure.message().contains("the numbers of a single key"), "{failure}");
     // After that, nothing is emitted that looks like a result.
     assert_eq!(until(&mut keys, 0), []);
+}
+
+#[cfg(not(miri))]
+mod on_disk {
+    use super::*;
+
+    /// Numbers that look like chance.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = crate::data::hash_u64(self.0);
+            self.0 % end
+        }
+    }
+
+    #[test]
+    fn keys_are_woken_as_if_all_were_in_memory() {
+        let (mut all, all_clock) = operator(64 << 20);
+        let (mut few, few_clock) = operator(200_000);
+        let (mut chance, mut now) = (Chance(7), 0);
+        let mut most = 0;
+        for step in 0..2400 {
+            let key = chance.below(900) as u32;
+            let by = [TimerClock::Event, TimerClock::Processing][usize::from(chance.below(4) == 0)];
+            // Those by the processing clock are odd.
+            let is_odd = i64::from(by == TimerClock::Processing);
+            let number = 2 * (now + chance.below(400) as i64) + is_odd;
+            all.push((key, by, number), ());
+            few.push((key, by, number), ());
+            if step % 150 == 149 {
+                now += 50;
+                for clock in [&all_clock, &few_clock] {
+                    clock.advance_to(2 * now as u64);
+                }
+                let fired = [&mut all, &mut few].map(|keys| {
+                    let taken = until(keys, 2 * now);
+                    let is_odd = |(at, _): &(i64, u32)| at % 2 == 1;
+                    let (odd, even) = taken.into_iter().partition::<Vec<_>, _>(is_odd);
+                    [odd, even].map(|mut taken| {
+                        assert!(taken.is_sorted_by_key(|(at, _)| *at), "{taken:?}");
+                        taken.sort_unstable();
+                        taken
+                    })
+                });
+                assert_eq!(fired[0], fired[1]);
+                assert_eq!(few.keys.live(), all.keys.live());
+                for clock in [TimerClock::Event, TimerClock::Processing] {
+                    assert_eq!(few.keys.first_due(clock), all.keys.first_due(clock));
+                }
+                most = most.max(few.keys.cold.len());
+            }
+        }
+        assert!(most > 150 && few.keys.spilled() > 0, "{most} keys on disk");
+        let fired = [&mut all, &mut few].map(|keys| {
+            let mut taken = fire(keys, Some(Event::End));
+            taken.sort_unstable();
+            taken
+        });
+        assert!(!fired[0].is_empty());
+        assert_eq!(fired[0], fired[1]);
+        assert_eq!((few.keys.live(), few.keys.cold.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_round_of_a_loop_forgets_what_is_on_disk() {
+        let (mut keys, _) = operator(100_000);
+        for round in 0..2 {
+            for key in 0..1500 {
+                assert!(add(&mut keys, key, i64::from(key)));
+            }
+            assert!(keys.keys.cold.len() > 200 && keys.keys.live() == 1500, "round {round}");
+            let fired = fire(&mut keys, Some(Event::Round(Depth(0))));
+            assert!(fired.into_iter().eq((0..1500).map(|key| (i64::from(key), key))));
+            assert_eq!((keys.keys.live(), keys.keys.watermark()), (0, None));
+        }
+    }
+
+    /// A state that is never due.
+    #[derive(Default, Data)]
+    struct Kept(Vec<u8>);
+
+    impl TimedState for Kept {
+        type Clocks = NoClock;
+        type Owned = Vec<u8>;
+
+        fn due(&self, _: TimerClock) -> Option<i64> {
+            None
+        }
+
+        fn is_spent(&self) -> bool {
+            self.0.is_empty()
+        }
+
+        fn heap(&self) -> usize {
+            0
+        }
+
+        fn owned(&self) -> usize {
+            self.0.capacity()
+        }
+    }
+
+    /// Has the keys and their bytes at the end.
+    struct Ending(Vec<(String, Vec<u8>)>, Last);
+
+    impl TimerPolicy for Ending {
+        type Key = str;
+        type State = Kept;
+        type Next = Last;
+
+        const ENDS: bool = true;
+
+        fn next(&mut self) -> &mut Last {
+            &mut self.1
+        }
+
+        fn wake(&mut self, _: &str, _: &mut Kept, _: Firing, _: &mut HeapEstimate<Vec<u8>>) {}
+
+        fn end(&mut self, key: &str, state: &mut Kept, _: Option<Timestamp>) -> bool {
+            self.0.push((key.to_owned(), state.0.clone()));
+            false
+        }
+
+        fn report(&mut self, _: &KeysOf<Self>, _: &mut Report) {}
+    }
+
+    fn append(keys: &mut KeyedTimers<str, Kept>, n: u32, byte: u8) -> bool {
+        let text = format!("the key with the number {n}");
+        let key = text.as_str();
+        let hash = str::hash(key.probe());
+        let Some(mut visit) = keys.visit(hash, key, Kept::default) else { return false };
+        visit.state().0.extend([byte; 40]);
+        visit.leave(hash);
+        true
+    }
+
+    #[test]
+    fn every_key_ends_once_wherever_it_is() {
+        let keys = keys_of(200_000, spill_dir(), &Clock::simulated());
+        let mut all = TimerPush::new(keys, Ending(Vec::new(), Last));
+        for byte in 0..3 {
+            for n in 0..1500 {
+                assert!(append(&mut all.keys, n, byte));
+                if n.is_multiple_of(100) {
+                    all.resume();
+                }
+            }
+        }
+        assert!(all.keys.cold.len() > 500 && all.keys.live() == 1500);
+        all.event(Event::End);
+        while all.resume() == Flow::Busy {}
+        let mut ended = std::mem::take(&mut all.policy.0);
+        ended.sort_unstable();
+        let mut expected: Vec<_> = (0..1500)
+            .map(|n| (format!("the key with the number {n}"), [[0; 40], [1; 40], [2; 40]].concat()))
+            .collect();
+        expected.sort_unstable();
+        assert!(ended == expected, "{} keys have ended", ended.len());
+        assert!(all.keys.cold.is_empty() && !all.keys.has_failed());
+    }
+
+    #[test]
+    fn keys_give_way_to_state_that_has_to_stay() {
+        let pool = MemoryPool::new(1 << 20);
+        let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
+        let budget = Budget::new(pool.reserve(), pool.unnamed(Claim::Spillable), 4);
+        let words = ("the numbers", "fewer need less");
+        let keys = KeyedTimers::of(op, budget, spill_dir(), Clock::simulated(), words);
+        let mut keys =
+            TimerPush::new(keys, Taking { taken: Vec::new(), ended: Vec::new(), next: Last });
+        for key in 0..2000 {
+            assert!(add(&mut keys, key, 0));
+        }
+        keys.resume();
+        let held = keys.keys.accounts.budget.bytes();
+        assert!(held > 300_000 && keys.keys.cold.is_empty(), "{held}");
+        let mut solution = pool.reserve();
+        assert!(solution.try_resize(900_000));
+        keys.resume();
+        assert!(!keys.keys.accounts.budget.is_over() && !keys.keys.cold.is_empty());
+        assert!(pool.used() <= 1 << 20 && !keys.keys.has_failed());
+        assert_eq!(until(&mut keys, 0).len(), 2000);
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_used_fails_the_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "no folder").unwrap();
+        let keys = keys_of(60_000, SpillDir::new(&file, "keys"), &Clock::simulated());
+        let mut keys =
+            TimerPush::new(keys, Taking { taken: Vec::new(), ended: Vec::new(), next: Last });
+        assert!(!(0..5000).all(|key| add(&mut keys, key, 0)));
+        let failure = keys.keys.accounts.failure.take().unwrap();
+        assert_eq!(failure.kind(), ErrorKind::Io, "{failure}");
+        assert!(failure.to_string().contains("file"), "{failure}");
+        assert_eq!(until(&mut keys, 0), []);
+    }
+
+    /// Tests of operators, where keys go to disk every now and then.
+    #[test]
+    fn operators_do_the_same_with_keys_on_disk() {
+        let tests = [
+            "operators::window::session::tests::results_have_the_timestamp_of_their_end",
+            "operators::window::session::tests::a_late_record_opens_a_session_again",
+            "operators::keyed::process::tests::timers_are_deleted_and_keys_cleared",
+            "operators::window::arrival::tests::the_last_answer_counts",
+            "operators::window::custom::tests::windows_become_one_where_the_aggregate_combines",
+            "operators::join::tests::a_late_record_is_in_force_afterwards",
+        ];
+        let ran = std::process::Command::new(std::env::current_exe().unwrap())
+            .env("THALWEG_FAULT", "HasNoRoom")
+            .arg("--exact")
+            .args(tests)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+        assert!(said.contains(&format!("{} passed", tests.len())), "{said}");
+    }
 }
 
 #[test]
@@ -302,10 +549,7 @@ mod in_any_order {
         }
 
         fn within(memory: usize) -> Self {
-            let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
-            let words = ("the numbers", "fewer need less");
-            let memory = MemoryPool::new(memory).reserve();
-            let keys = KeyedTimers::of(op, memory, Clock::simulated(), words);
+            let keys = keys_of(memory, spill_dir(), &Clock::simulated());
             Self(TimerPush::new(keys, Removing { removed: Vec::new(), next: Last }))
         }
 
@@ -350,43 +594,59 @@ mod in_any_order {
 
         #[test]
         fn keys_are_woken_once_all_of_their_time_has_passed(steps in steps()) {
-            let (mut keys, mut model, mut now) = (Keys::new(), BTreeMap::new(), 0);
-            for step in steps {
-                match step {
-                    Step::Set(first, count, by) => {
-                        for key in first..first + count {
-                            // Not all at the same time.
-                            let due = now + by + (key % 97) as i64 * 10_000;
-                            keys.set(key, Some(due));
-                            model.insert(key, due);
-                        }
-                    }
-                    Step::Clear(first, count) => {
-                        for key in first..first + count {
-                            keys.set(key, None);
-                            model.remove(&key);
-                        }
-                    }
-                    Step::Go(by) => {
-                        now += by;
-                        let due: Vec<_> =
-                            model.extract_if(.., |_, due| *due <= now).collect();
-                        let at = Timestamp::from_micros(now);
-                        prop_assert_eq!(keys.fire(Event::Watermark(at)), due);
-                    }
-                    Step::Round => {
-                        let all: Vec<_> = std::mem::take(&mut model).into_iter().collect();
-                        prop_assert_eq!(keys.fire(Event::Round(Depth(0))), all);
-                        now = 0;
+            agrees_with_a_model(Keys::new(), steps)?;
+        }
+    }
+
+    #[cfg(not(miri))]
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3))]
+
+        #[test]
+        fn so_are_keys_on_disk(mut steps in steps()) {
+            steps.truncate(8);
+            steps.insert(0, Step::Set(0, 6_000, 1_000_000));
+            agrees_with_a_model(Keys::within(120_000), steps)?;
+        }
+    }
+
+    fn agrees_with_a_model(mut keys: Keys, steps: Vec<Step>) -> Result<(), TestCaseError> {
+        let (mut model, mut now) = (BTreeMap::new(), 0);
+        for step in steps {
+            match step {
+                Step::Set(first, count, by) => {
+                    for key in first..first + count {
+                        // Not all at the same time.
+                        let due = now + by + (key % 97) as i64 * 10_000;
+                        keys.set(key, Some(due));
+                        model.insert(key, due);
                     }
                 }
-                prop_assert_eq!(keys.0.keys.live(), model.len());
-                let first = model.values().min().copied();
-                prop_assert_eq!(keys.0.keys.first_due(TimerClock::Event), first);
+                Step::Clear(first, count) => {
+                    for key in first..first + count {
+                        keys.set(key, None);
+                        model.remove(&key);
+                    }
+                }
+                Step::Go(by) => {
+                    now += by;
+                    let due: Vec<_> = model.extract_if(.., |_, due| *due <= now).collect();
+                    let at = Timestamp::from_micros(now);
+                    prop_assert_eq!(keys.fire(Event::Watermark(at)), due);
+                }
+                Step::Round => {
+                    let all: Vec<_> = std::mem::take(&mut model).into_iter().collect();
+                    prop_assert_eq!(keys.fire(Event::Round(Depth(0))), all);
+                    now = 0;
+                }
             }
-            let all: Vec<_> = model.into_iter().collect();
-            prop_assert_eq!(keys.fire(Event::End), all);
+            prop_assert_eq!(keys.0.keys.live(), model.len());
+            let first = model.values().min().copied();
+            prop_assert_eq!(keys.0.keys.first_due(TimerClock::Event), first);
         }
+        let all: Vec<_> = model.into_iter().collect();
+        prop_assert_eq!(keys.fire(Event::End), all);
+        Ok(())
     }
 
     #[test]
@@ -425,6 +685,6 @@ mod in_any_order {
         assert_eq!(keys.fire(Event::Watermark(Timestamp::from_micros(1_000))).len(), 100_000);
         keys.0.resume();
         assert!(keys.0.keys.table.slots() <= 1 << 15, "{}", keys.0.keys.table.slots());
-        assert!(keys.0.keys.accounts.reservation.bytes() < 4 << 20);
+        assert!(keys.0.keys.accounts.budget.bytes() < 4 << 20);
     }
 }

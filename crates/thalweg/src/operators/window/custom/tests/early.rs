@@ -343,9 +343,9 @@ fn windows_with_early_results_keep_within_the_budget() {
         env.run().unwrap();
     }
     let env = Environment::with_config(config);
-    let values = env.iter((0..300_000i64).map(|n| n * 10)).group_by(|value| *value);
+    let values = env.iter((0..10_000i64).map(|n| n * 10)).group_by(|value| *value);
     let window = CustomWindow::new(Named).early(Early::every(2));
     values.window(window).count().unkey().for_each(drop);
-    let error = env.run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+    let stats = env.start().unwrap().wait().unwrap();
+    assert!(stats.operators.iter().any(|op| op.kind == "window" && op.spilled_bytes > 0));
 }

@@ -1,0 +1,457 @@
+//! The keys of a task that are on disk, and their part of checkpoints.
+//!
+//! Their states are in a [`KeyStore`], which checkpoints cannot copy as it changes in place. So in a job with checkpoints
+//! each key that goes to the store or comes back is also written to a *log*, a spill file that only grows: a checkpoint refers
+//! to what the log holds at its barrier, and copies what was written since the one before. When most of the log is of no use
+//! any more, another one is begun with all that is in the store.
+//!
+//! A new key is in neither place. A filter of the hashes of keys that have gone to the store spares most of them the search on disk.
+//!
+//! A job that goes on from a checkpoint fills its store from the logs of the tasks that had keys which are now its own, and
+//! refers to these files until it begins another log.
+
+use crate::checkpoint::{Saving, StateHandle, check_spilled};
+use crate::data::{Data, DecodeError, Key, hash_u64, of_ours};
+use crate::error::{Error, ErrorKind, Result};
+use crate::state::{Entry, KeyStore, Portion, SpillDir, SpillShare, SpillWriter};
+use std::marker::PhantomData;
+
+/// The records of a log, beside twice as many as there are keys, before another one is begun.
+const LONG: u64 = 4096;
+/// In a record of a log: a key has gone to the store with its state, or has left it.
+const STORED: u8 = 1;
+const TAKEN: u8 = 0;
+/// The bytes of the filter: one for so many of the cache.
+const FILTER: usize = 8;
+/// The bytes of a hash.
+const HASH: usize = 8;
+
+/// A key from the store, with its state.
+pub(super) type Returned<K, S> = (u64, K, S);
+
+/// The keys of a task that are on disk.
+pub(super) struct Cold<K: Key + ?Sized, S> {
+    store: KeyStore,
+    filter: Filter,
+    /// In a job with checkpoints.
+    log: Option<Log>,
+    entry: Entry,
+    types: PhantomData<fn(&K) -> S>,
+}
+
+/// The hashes of keys that have gone to the store, with two bits for each (Bloom, 1970).
+struct Filter {
+    /// None before the first key.
+    words: Vec<u64>,
+    /// How many there are to be, a power of two.
+    size: usize,
+}
+
+impl Filter {
+    fn new(bytes: usize) -> Self {
+        Self { words: Vec::new(), size: (bytes / size_of::<u64>()).max(1).next_power_of_two() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
+    fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// The words and bits of a hash.
+    fn places(&self, hash: u64) -> [(usize, u64); 2] {
+        let mixed = hash_u64(hash);
+        [mixed, mixed.rotate_right(32)].map(|bits| {
+            let word = (bits >> 6) as usize & (self.size - 1);
+            (word, 1 << (bits & 63))
+        })
+    }
+
+    fn add(&mut self, hash: u64) {
+        if self.words.is_empty() {
+            self.words.resize(self.size, 0);
+        }
+        for (word, bit) in self.places(hash) {
+            self.words[word] |= bit;
+        }
+    }
+
+    /// Whether this hash may have been added.
+    fn may_have(&self, hash: u64) -> bool {
+        let has =
+            |(word, bit): (usize, u64)| self.words.get(word).is_some_and(|word| word & bit != 0);
+        self.places(hash).into_iter().all(has)
+    }
+}
+
+/// What has happened in the store.
+struct Log {
+    /// Logs with which the job has begun.
+    before: Vec<SpillShare<[u8]>>,
+    writer: SpillWriter<[u8]>,
+    /// Records in those before.
+    records_before: u64,
+    spill: SpillDir,
+    record: Vec<u8>,
+    /// The bytes of logs that are over.
+    written: u64,
+    /// What a record could not be written for.
+    failed: Option<Error>,
+}
+
+impl Log {
+    fn new(spill: SpillDir) -> Self {
+        Self {
+            before: Vec::new(),
+            writer: spill.writer(),
+            records_before: 0,
+            spill,
+            record: Vec::new(),
+            written: 0,
+            failed: None,
+        }
+    }
+
+    fn note(&mut self, what: u8, entry: &Entry) {
+        let Self { writer, record, failed, .. } = self;
+        if failed.is_some() {
+            return;
+        }
+        record.clear();
+        record.extend_from_slice(&entry.hash().to_be_bytes());
+        record.push(what);
+        record.extend_from_slice(&(entry.key().len() as u64).to_be_bytes());
+        record.extend_from_slice(entry.key());
+        if what == STORED {
+            record.extend_from_slice(&entry.state);
+        }
+        *failed = writer.push(&record.as_slice()).err();
+    }
+
+    /// The error of a record that could not be written.
+    fn check(&mut self) -> Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Begins anew, with nothing.
+    fn clear(&mut self) {
+        self.written += self.writer.bytes();
+        self.writer = self.spill.writer();
+        self.before.clear();
+        self.records_before = 0;
+    }
+
+    fn records(&self) -> u64 {
+        self.records_before + self.writer.records()
+    }
+}
+
+/// A record of a log.
+struct Noted<'a> {
+    hash: u64,
+    key: &'a [u8],
+    state: Option<&'a [u8]>,
+}
+
+fn read_record(record: &[u8]) -> Option<Noted<'_>> {
+    let (hash, rest) = record.split_first_chunk()?;
+    let (what, rest) = rest.split_first()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let length = usize::try_from(u64::from_be_bytes(*length)).ok()?;
+    let (key, state) = rest.split_at_checked(length)?;
+    let hash = u64::from_be_bytes(*hash);
+    Some(Noted { hash, key, state: (*what == STORED).then_some(state) })
+}
+
+/// The hash in a record of a log.
+fn hash_in(record: &[u8]) -> u64 {
+    record.first_chunk().map_or(0, |hash: &[u8; HASH]| u64::from_be_bytes(*hash))
+}
+
+fn unreadable(what: &str, error: DecodeError) -> Error {
+    Error::new(ErrorKind::Io, format!("{what} cannot be read back from disk: {error}"))
+}
+
+fn decoded<T: Data>(what: &str, mut bytes: &[u8]) -> Result<T> {
+    of_ours(|| T::decode(&mut bytes)).map_err(|error| unreadable(what, error))
+}
+
+impl<K: Key + ?Sized, S: Data> Cold<K, S> {
+    /// None yet, in a store with a cache of so many bytes; states are due by so many clocks.
+    pub(super) fn new(spill: SpillDir, cache: usize, clocks: usize) -> Self {
+        let store = KeyStore::new(spill, cache, clocks);
+        let (filter, entry) = (Filter::new(cache / FILTER), Entry::default());
+        Self { store, filter, log: None, entry, types: PhantomData }
+    }
+
+    /// Notes from now on what checkpoints need.
+    pub(super) fn begin_log(&mut self, spill: &SpillDir) {
+        self.log = Some(Log::new(spill.clone()));
+    }
+
+    /// Whether no key is on disk.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// The number of keys on disk.
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// The bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.store.bytes() + self.filter.bytes()
+    }
+
+    /// The bytes written so far.
+    pub(super) fn written(&self) -> u64 {
+        let log = self.log.as_ref().map_or(0, |log| log.written + log.writer.bytes());
+        self.store.written() + log
+    }
+
+    /// The first time at which a key on disk is due by a clock.
+    #[inline(always)]
+    pub(super) fn first_due(&self, clock: usize) -> Option<i64> {
+        self.store.first_due(clock)
+    }
+
+    /// Adds keys, none of which is on disk. `next` fills an entry in, with [`fill`](Self::fill), and returns `false` when there is
+    /// none left.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be written.
+    pub(super) fn put_all(&mut self, mut next: impl FnMut(&mut Entry) -> bool) -> Result<()> {
+        let Self { store, filter, log, .. } = self;
+        if store.is_empty() {
+            filter.clear();
+        }
+        store.put_all(|entry| {
+            if !next(entry) {
+                return false;
+            }
+            filter.add(entry.hash());
+            if let Some(log) = log {
+                log.note(STORED, entry);
+            }
+            true
+        })?;
+        self.check_log()
+    }
+
+    /// Fills an entry in, but for the times at which it is due.
+    pub(super) fn fill(entry: &mut Entry, hash: u64, key: &K, state: &S) {
+        key.own().encode(entry.begin(hash));
+        state.encode(&mut entry.state);
+    }
+
+    /// Takes a key's state back, if the key is on disk.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    #[inline(never)]
+    pub(super) fn take(&mut self, hash: u64, key: &K) -> Result<Option<S>> {
+        let Self { store, filter, log, entry, .. } = self;
+        if !filter.may_have(hash) {
+            return Ok(None);
+        }
+        key.own().encode(entry.begin(hash));
+        if !store.take(entry)? {
+            return Ok(None);
+        }
+        if let Some(log) = log {
+            log.note(TAKEN, entry);
+        }
+        let state = decoded::<S>("the state of a key", &entry.state)?;
+        self.check_log()?;
+        Ok(Some(state))
+    }
+
+    /// Takes back the keys that are due first by a clock, until a time, in the order of their times.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub(super) fn take_due(
+        &mut self,
+        clock: usize,
+        until: i64,
+        portion: Portion,
+    ) -> Result<Vec<Returned<K::Owned, S>>> {
+        self.take_portion(|store, each| store.take_due(clock, until, portion, each))
+    }
+
+    /// Takes some keys back.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub(super) fn take_some(&mut self, portion: Portion) -> Result<Vec<Returned<K::Owned, S>>> {
+        self.take_portion(|store, each| store.take_some(portion, each))
+    }
+
+    fn take_portion(
+        &mut self,
+        take: impl FnOnce(&mut KeyStore, &mut dyn FnMut(&Entry)) -> Result<()>,
+    ) -> Result<Vec<Returned<K::Owned, S>>> {
+        let Self { store, log, .. } = self;
+        let (mut taken, mut failed) = (Vec::new(), None);
+        take(store, &mut |entry: &Entry| {
+            if let Some(log) = log {
+                log.note(TAKEN, entry);
+            }
+            let key = decoded::<K::Owned>("a key", entry.key());
+            let state = decoded::<S>("the state of a key", &entry.state);
+            match (key, state) {
+                (Ok(key), Ok(state)) => taken.push((entry.hash(), key, state)),
+                (Err(error), _) | (_, Err(error)) => failed = Some(error),
+            }
+        })?;
+        self.check_log()?;
+        failed.map_or(Ok(taken), Err)
+    }
+
+    /// Removes every key.
+    pub(super) fn clear(&mut self) {
+        self.store.clear();
+        self.filter.clear();
+        if let Some(log) = &mut self.log {
+            log.clear();
+        }
+    }
+
+    fn check_log(&mut self) -> Result<()> {
+        self.log.as_mut().map_or(Ok(()), Log::check)
+    }
+
+    /// Saves what is on disk.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be used.
+    pub(super) fn save(&mut self, out: &mut Saving) -> Result<()> {
+        let Self { store, filter, log: Some(log), .. } = self else { return Ok(()) };
+        if log.records() > 2 * store.len() as u64 + LONG || store.is_empty() {
+            log.clear();
+            // Of keys that have left the store, too, nothing stays.
+            filter.clear();
+            store.for_each(|entry| {
+                filter.add(entry.hash());
+                log.note(STORED, entry);
+                log.failed.is_none()
+            })?;
+            log.check()?;
+        }
+        let schema = schema_of::<K, S>();
+        log.before.iter().for_each(|share| out.add_share(share, &schema));
+        let written = out.written(&mut log.writer)?;
+        out.add_share(&written, &schema);
+        Ok(())
+    }
+
+    /// Restores what [`save`](Self::save) has saved; `due` returns when a state is due by each clock.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or the disk is full.
+    pub(super) fn restore(
+        &mut self,
+        saved: &StateHandle,
+        spill: &SpillDir,
+        due: impl Fn(&S, &mut Entry),
+    ) -> Result<()> {
+        let own = schema_of::<K, S>();
+        saved.restore_files(|file| {
+            check_spilled(&file.note::<String>()?, &own)?;
+            let share = file.open::<[u8]>(spill)?;
+            self.replay(&share, &due)?;
+            if let Some(log) = &mut self.log {
+                log.records_before += share.file.records();
+                log.before.push(share);
+            }
+            Ok(())
+        })
+    }
+
+    /// Does again what a log has noted.
+    fn replay(&mut self, share: &SpillShare<[u8]>, due: &impl Fn(&S, &mut Entry)) -> Result<()> {
+        let Self { store, filter, entry, .. } = self;
+        let mut reader = share.read();
+        let (mut failed, mut goes_on) = (None, true);
+        while goes_on && failed.is_none() {
+            // Up to the next key that has left the store, and that key.
+            let mut has_left = false;
+            store.put_all(|stored| {
+                let read = reader.next(
+                    |record| hash_in(record),
+                    |record| -> Result<bool> {
+                        let damaged = || DecodeError::invalid("a record of a log of keys");
+                        let noted = read_record(record)
+                            .ok_or_else(|| unreadable("a key of the checkpoint", damaged()))?;
+                        check_key::<K>(&noted)?;
+                        let Some(state) = noted.state else {
+                            entry.begin(noted.hash).extend_from_slice(noted.key);
+                            return Ok(false);
+                        };
+                        filter.add(noted.hash);
+                        stored.begin(noted.hash).extend_from_slice(noted.key);
+                        stored.state.extend_from_slice(state);
+                        due(&decoded::<S>("the state of a key", state)?, stored);
+                        Ok(true)
+                    },
+                );
+                match read {
+                    Ok(Some(Ok(is_stored))) => {
+                        has_left = !is_stored;
+                        return is_stored;
+                    }
+                    Ok(Some(Err(error))) | Err(error) => failed = Some(error),
+                    Ok(None) => goes_on = false,
+                }
+                false
+            })?;
+            if has_left {
+                store.take(entry)?;
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// The type of what is stored.
+fn schema_of<K: Key + ?Sized, S: Data>() -> String {
+    <(K::Owned, S)>::schema().to_string()
+}
+
+/// Checks that a key has the hash by which it was stored.
+fn check_key<K: Key + ?Sized>(noted: &Noted<'_>) -> Result<()> {
+    let key = decoded::<K::Owned>("a key of the checkpoint", noted.key)?;
+    if K::hash(K::lent(&key).probe()) == noted.hash {
+        return Ok(());
+    }
+    let what = "a key of the checkpoint has another hash in this program: the `key_hash` of its type must stay";
+    Err(Error::new(ErrorKind::Plan, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_has_what_was_added_and_little_else() {
+        let mut filter = Filter::new(8 << 10);
+        assert!(!filter.may_have(1) && filter.bytes() == 0);
+        (0..2000).for_each(|hash| filter.add(hash));
+        assert!((0..2000).all(|hash| filter.may_have(hash)));
+        let others = (2000..12_000).filter(|hash| filter.may_have(*hash)).count();
+        assert!(others < 200, "{others} of 10,000 others");
+        filter.clear();
+        assert!(!filter.may_have(1) && filter.bytes() == 8 << 10);
+    }
+}

@@ -1,0 +1,286 @@
+//! Moves keys out of the table when memory is short, and back when they are needed.
+//!
+//! Half of the keys go at a time: those whose hashes follow the ones that went last, so that each key goes in its turn and
+//! neighbours in the store go together. A key comes back with its next record, when it is due, or at the end of the input.
+//! Many may come back between two accounts of memory: when what they own is too much, the table [is
+//! closed](GroupTable::place_or_close), and the next new key has memory accounted for before it gets a place.
+
+use super::*;
+use crate::fault::{Fault, is_planted};
+use crate::state::Portion;
+
+/// The most keys that come back together because they are due.
+pub(super) const PORTION: usize = 256;
+/// Bytes that a table may always occupy, beside the cache of the store.
+pub(super) const ALWAYS: usize = 64 << 10;
+/// A single state that owns more than one part in this many of the budget stays in memory, since it would be there more than once for
+/// a moment.
+const LARGE: usize = 4;
+
+/// The bytes of a store's cache, where the base of the budget has so many.
+pub(super) fn cache(base: usize) -> usize {
+    (base / 8).clamp(64 << 10, 16 << 20)
+}
+
+/// The bytes that states may come back with before memory is accounted for.
+pub(super) fn most_that_come(base: usize) -> usize {
+    (base / 4).max(64 << 10)
+}
+
+impl<S: TimedState> Accounts<S> {
+    /// Whether states have come with so much that memory has to be accounted for.
+    #[inline(always)]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.came > self.most
+    }
+
+    /// Accounts for what a state owns with which a key comes.
+    fn came_with(&mut self, state: &S) {
+        let owned = state.owned();
+        self.came += state.heap() + owned;
+        if HeapEstimate::<S::Owned>::OWNS {
+            self.unweighed += owned;
+        }
+    }
+
+    /// The state of a key that is not in the table, if the key is on disk.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn return_key<K: Key + ?Sized>(
+        &mut self,
+        cold: &mut Cold<K, S>,
+        hash: u64,
+        key: &K,
+    ) -> Option<S> {
+        match cold.take(hash, key) {
+            Ok(state) => state.inspect(|state| self.came_with(state)),
+            Err(error) => {
+                self.fail(error);
+                None
+            }
+        }
+    }
+
+    /// Accounts for a key that is moved to disk.
+    fn leaves(&mut self, slot: &Slot<S>) {
+        self.live -= 1;
+        self.forget(slot);
+    }
+
+    /// Fails the job.
+    pub(super) fn fail(&mut self, error: Error) {
+        if !self.failed {
+            self.failed = true;
+            self.failure = Some(error.for_others());
+            self.op.fail(error);
+        }
+    }
+}
+
+impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
+    /// Whether there is memory for what is in use, for which keys go to disk; the job fails otherwise.
+    #[cold]
+    pub(super) fn fits(&mut self) -> bool {
+        if self.accounts.failed {
+            return false;
+        }
+        if self.has_memory(self.table.bytes()) {
+            return true;
+        }
+        // The bytes of the payloads may have been estimated too high.
+        self.weigh();
+        while !self.has_memory(self.table.bytes()) {
+            if !self.evict() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Makes room for a new key in a table that cannot grow, by moving keys to disk; returns whether there is room.
+    #[cold]
+    pub(super) fn evicts(&mut self) -> bool {
+        self.evict() && self.fits()
+    }
+
+    /// State that has to stay in memory has taken the place of keys: moves keys to disk until it has room.
+    #[cold]
+    pub(super) fn gives_way(&mut self) {
+        self.makes_room();
+        loop {
+            let bytes = self.bytes(self.table.bytes());
+            let has_room = self.accounts.budget.try_resize(bytes);
+            let keys = self.table.len();
+            let is_least = keys == 0 || bytes <= ALWAYS + self.cold.bytes();
+            if has_room && !self.accounts.budget.is_over() || is_least || !self.evict() {
+                return;
+            }
+            if self.table.len() == keys {
+                return;
+            }
+        }
+    }
+
+    /// In tests, every now and then there is no memory.
+    pub(super) fn plant_lack(&mut self) {
+        if is_planted(Fault::HasNoRoom) && self.accounts.live % 2 == 1 {
+            self.evict();
+        }
+    }
+
+    /// Moves half of the keys to disk, all where they are few, but none whose state is too large. Where all are, their memory is
+    /// taken from others. Returns whether that went well; the job fails otherwise.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn evict(&mut self) -> bool {
+        if self.accounts.failed {
+            return false;
+        }
+        let (mut chosen, mut all, hand) = (Vec::new(), 0, self.hand);
+        self.table.for_each_place(|slot, hash, entry| {
+            if !entry.state.is_spent() {
+                chosen.push((hash.wrapping_sub(hand), slot, all));
+            }
+            all += 1;
+        });
+        chosen.sort_unstable();
+        let live = chosen.len();
+        chosen.truncate((live / 2).max(live.min(FEW)));
+        if let Some(&(last, ..)) = chosen.last() {
+            self.hand = hand.wrapping_add(last).wrapping_add(1);
+        }
+
+        let most = self.accounts.budget.limit() / LARGE;
+        let (mut is_gone, mut moved) = (vec![false; all], 0);
+        let mut next = chosen.iter();
+        let Self { table, cold, .. } = self;
+        let stored = cold.put_all(|entry| {
+            loop {
+                let Some(&(distance, slot, number)) = next.next() else { return false };
+                let filled = table.see_at(slot, |key, Slot { state, .. }| {
+                    let is_small = state.heap() + state.owned() <= most;
+                    if is_small {
+                        Cold::<K, S>::fill(entry, hand.wrapping_add(distance), key, state);
+                        entry.due = times_of::<S>(state);
+                    }
+                    is_small
+                });
+                if filled == Some(true) {
+                    is_gone[number] = true;
+                    moved += 1;
+                    return true;
+                }
+            }
+        });
+        if let Err(error) = stored {
+            self.accounts.fail(error);
+            return false;
+        }
+        drop(chosen);
+        if moved == 0 && live == all {
+            return self.insists();
+        }
+
+        let Self { table, accounts, .. } = self;
+        let mut is_gone = is_gone.into_iter();
+        table.rebuild(live - moved + 1, |slot| match is_gone.next() {
+            Some(true) => {
+                accounts.leaves(slot);
+                false
+            }
+            _ => accounts.keeps(slot),
+        });
+        self.set_calendar();
+        self.forget_superseded(0);
+        self.weigh();
+        self.accounts.came = 0;
+        true
+    }
+
+    /// Takes the memory of what has to stay in memory from others; the job fails if they need it too.
+    fn insists(&mut self) -> bool {
+        let bytes = self.bytes(self.table.bytes());
+        if self.accounts.budget.insists(bytes) {
+            return true;
+        }
+        let error = self.lack_of_memory();
+        self.accounts.fail(error);
+        false
+    }
+
+    /// Takes back the keys on disk that are due first by a clock, until a time, at most so many; returns whether there were any.
+    pub(super) fn return_due(&mut self, clock: usize, until: i64, keys: usize) -> bool {
+        if self.accounts.failed || self.cold.first_due(clock).is_none_or(|first| first > until) {
+            return false;
+        }
+        let portion = Portion { keys, bytes: self.accounts.most };
+        self.return_keys(|cold| cold.take_due(clock, until, portion))
+    }
+
+    /// Takes some keys back from disk.
+    pub(super) fn return_some(&mut self) -> bool {
+        let portion = Portion { keys: PORTION, bytes: self.accounts.most };
+        self.return_keys(|cold| cold.take_some(portion))
+    }
+
+    #[cold]
+    fn return_keys(
+        &mut self,
+        take: impl FnOnce(&mut Cold<K, S>) -> Result<Vec<(u64, K::Owned, S)>>,
+    ) -> bool {
+        // Those that came before have been woken, and may go.
+        if self.accounts.is_crowded() {
+            self.accounts.came = 0;
+            self.table.reopen();
+            if !self.fits() {
+                return false;
+            }
+        }
+        match take(&mut self.cold) {
+            Ok(taken) => {
+                let mut taken = taken.into_iter();
+                taken.all(|(hash, key, state)| self.insert(hash, K::lent(&key), state))
+            }
+            Err(error) => {
+                self.accounts.fail(error);
+                false
+            }
+        }
+    }
+
+    /// Adds a key that is neither in the table nor on disk; returns whether there was room.
+    fn insert(&mut self, hash: u64, key: &K, state: S) -> bool {
+        let probe = key.probe();
+        if self.table.is_full() && !self.has_room_for(hash, probe) {
+            return false;
+        }
+        let Self { table, accounts, calendar, .. } = self;
+        accounts.came_with(&state);
+        accounts.changed(Counts { spent: true, heap: 0 }, Counts::of(&state));
+        let (slot, known) =
+            table.place(hash, probe, key, || Slot { armed: Default::default(), state });
+        if !S::Clocks::ANY_ORDER {
+            accounts.arm(hash, known.value);
+        } else if let Some(due) = known.value.state.due(TimerClock::Event) {
+            calendar.set(slot, None, due);
+        }
+        true
+    }
+
+    /// Adds a key of a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for it, nor on disk.
+    pub(super) fn restore_key(&mut self, hash: u64, key: &K, state: S) -> Result<()> {
+        let has_room = self.insert(hash, key, state);
+        if has_room && self.accounts.is_crowded() {
+            self.settle();
+        }
+        if !self.accounts.failed {
+            return Ok(());
+        }
+        let failure = self.accounts.failure.take();
+        Err(failure.unwrap_or_else(|| self.lack_of_memory()))
+    }
+}
