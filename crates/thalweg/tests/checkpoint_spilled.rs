@@ -49,7 +49,7 @@ impl Run {
 }
 
 /// The numbers of all records, dealt out to the tasks.
-fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+fn numbers(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64> + use<>> {
     let run = run.clone();
     let dealt = |task: usize, tasks: usize| (task as u64..RECORDS).step_by(tasks);
     env.parallel_iter(dealt).inspect(move |_| run.see())
@@ -237,8 +237,11 @@ fn in_eights(
     env: &Environment,
     run: &Run,
 ) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
+    // Tasks take parts of a range in any order.
     let disorder = Watermarks::bounded_disorder(Duration::from_micros(RECORDS));
-    numbers(env, run).assign_timestamps(|n| Timestamp::from_micros(n.cast_signed()), disorder)
+    let run = run.clone();
+    let numbers = env.range(0..RECORDS).inspect(move |_| run.see());
+    numbers.assign_timestamps(|n| Timestamp::from_micros(n.cast_signed()), disorder)
 }
 
 fn of_eights() -> impl Iterator<Item = (String, u64)> {

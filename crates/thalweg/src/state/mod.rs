@@ -29,7 +29,7 @@ pub(crate) use spill::{
     HashRange, ShareReader, SpillCopies, SpillPrefix, SpillShare, check_blocks,
 };
 pub use spill::{SpillDir, SpillFile, SpillReader, SpillWriter};
-pub(crate) use store::{Entry, KeyStore, Portion};
+pub(crate) use store::{Entry, KeyStore, Portion, rest};
 pub(crate) use table::DirectMapped;
 pub use table::{Drain, GroupTable, Known, SlotHint};
 pub(crate) use timers::Order;

@@ -44,6 +44,16 @@ const TIME: usize = 9;
 const COMMIT_BYTES: usize = 4 << 20;
 const COMMIT_CHANGES: usize = 4096;
 
+/// The capacity of a buffer that is kept for the next state.
+const KEPT: usize = 64 << 10;
+
+/// Lets a buffer go that a large state was in.
+pub(crate) fn rest(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > KEPT {
+        *buffer = Vec::new();
+    }
+}
+
 /// A key with its state, encoded.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
@@ -207,22 +217,45 @@ impl Opened {
 }
 
 impl Tables<'_> {
-    /// Adds an entry, or replaces that of the same key, which must be due at the same times.
+    /// Adds an entry, or replaces that of the same key; returns the bytes of what was replaced.
     fn put(
         &mut self,
         entry: &Entry,
         clocks: usize,
         buffer: &mut Vec<u8>,
-    ) -> Result<bool, redb::Error> {
+    ) -> Result<Option<usize>, redb::Error> {
         entry.write_value(clocks, buffer);
-        let is_new = self.entries.insert(entry.place.as_slice(), buffer.as_slice())?.is_none();
+        let before = self.entries.insert(entry.place.as_slice(), buffer.as_slice())?;
+        let before = before.map(|before| {
+            let mut replaced = Entry { place: entry.place.clone(), ..Entry::default() };
+            replaced.read_value(before.value(), clocks);
+            replaced
+        });
+        if let Some(replaced) = &before {
+            self.remove_times(replaced, clocks, buffer)?;
+        }
         for (clock, due) in entry.due.iter().enumerate().take(clocks) {
             if let Some(due) = due {
                 write_time(clock, *due, &entry.place, buffer);
                 self.due.insert(buffer.as_slice(), ())?;
             }
         }
-        Ok(is_new)
+        Ok(before.map(|replaced| replaced.bytes()))
+    }
+
+    fn remove_times(
+        &mut self,
+        entry: &Entry,
+        clocks: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), redb::Error> {
+        for (clock, due) in entry.due.iter().enumerate().take(clocks) {
+            if let Some(due) = due {
+                write_time(clock, *due, &entry.place, buffer);
+                self.due.remove(buffer.as_slice())?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the entry at the place of this one, which becomes what was removed; returns whether there was one.
@@ -241,12 +274,7 @@ impl Tables<'_> {
             buffer.extend_from_slice(removed.value());
         }
         entry.read_value(buffer, clocks);
-        for (clock, due) in entry.due.iter().enumerate().take(clocks) {
-            if let Some(due) = due {
-                write_time(clock, *due, &entry.place, buffer);
-                self.due.remove(buffer.as_slice())?;
-            }
-        }
+        self.remove_times(entry, clocks, buffer)?;
         Ok(true)
     }
 
@@ -257,6 +285,15 @@ impl Tables<'_> {
         let Some(first) = times.next() else { return Ok(None) };
         let (key, _) = first?;
         Ok(read_time(key.value(), clock).map(|(time, _)| time))
+    }
+
+    /// The first times by all clocks.
+    fn firsts(&self, clocks: usize) -> Result<[Option<i64>; CLOCKS], redb::Error> {
+        let mut first = [None; CLOCKS];
+        for (clock, first) in first.iter_mut().enumerate().take(clocks) {
+            *first = self.first(clock)?;
+        }
+        Ok(first)
     }
 
     /// The places of up to so many entries that are due by a time, in the order of their times.
@@ -295,6 +332,8 @@ pub(crate) struct KeyStore {
     cache: usize,
     clocks: usize,
     len: usize,
+    /// The bytes of all keys and states.
+    held: u64,
     /// The first time by each clock.
     first: [Option<i64>; CLOCKS],
     /// Changes since the last commit, and their bytes.
@@ -314,6 +353,7 @@ impl KeyStore {
             cache,
             clocks,
             len: 0,
+            held: 0,
             first: [None; CLOCKS],
             changes: 0,
             changed: 0,
@@ -332,6 +372,11 @@ impl KeyStore {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The bytes of all keys and states.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
     }
 
     /// The bytes of memory.
@@ -356,11 +401,14 @@ impl KeyStore {
         let mut goes_on = next(&mut entry);
         while goes_on {
             let (clocks, mut first) = (self.clocks, self.first);
-            let (mut added, mut count, mut bytes) = (0, 0, 0);
+            let (mut added, mut count, mut bytes, mut replaced) = (0, 0, 0, 0);
             let mut buffer = std::mem::take(&mut self.buffer);
             self.change("write to", |tables| {
                 while goes_on && count < COMMIT_CHANGES && bytes < COMMIT_BYTES {
-                    added += usize::from(tables.put(&entry, clocks, &mut buffer)?);
+                    match tables.put(&entry, clocks, &mut buffer)? {
+                        Some(before) => replaced += before as u64,
+                        None => added += 1,
+                    }
                     count += 1;
                     bytes += entry.bytes();
                     for (first, due) in first.iter_mut().zip(entry.due) {
@@ -368,11 +416,15 @@ impl KeyStore {
                     }
                     goes_on = next(&mut entry);
                 }
+                if replaced > 0 {
+                    first = tables.firsts(clocks)?;
+                }
                 Ok(())
             })?;
             self.buffer = buffer;
             self.first = first;
             self.len += added;
+            self.held = self.held + bytes as u64 - replaced;
             self.count(count, bytes)?;
         }
         Ok(())
@@ -400,6 +452,7 @@ impl KeyStore {
         self.buffer = buffer;
         let Some(first) = taken else { return Ok(false) };
         (self.first, self.len) = (first, self.len - 1);
+        self.held -= entry.bytes() as u64;
         self.count(1, entry.bytes())?;
         Ok(true)
     }
@@ -445,14 +498,11 @@ impl KeyStore {
                     break;
                 }
             }
-            let mut first = [None; CLOCKS];
-            for (clock, first) in first.iter_mut().enumerate().take(clocks) {
-                *first = tables.first(clock)?;
-            }
-            Ok((count, bytes, first))
+            Ok((count, bytes, tables.firsts(clocks)?))
         })?;
         self.buffer = buffer;
         (self.first, self.len) = (first, self.len - count);
+        self.held -= bytes as u64;
         self.count(count, bytes)
     }
 
@@ -479,12 +529,13 @@ impl KeyStore {
     /// Removes every key, and the file.
     pub(crate) fn clear(&mut self) {
         self.opened = None;
-        (self.len, self.first) = (0, [None; CLOCKS]);
+        (self.len, self.held, self.first) = (0, 0, [None; CLOCKS]);
         (self.changes, self.changed) = (0, 0);
     }
 
     /// Counts changes, and commits them when they are many.
     fn count(&mut self, changes: usize, bytes: usize) -> Result<()> {
+        rest(&mut self.buffer);
         self.changes += changes;
         self.changed += bytes;
         if self.changes < COMMIT_CHANGES && self.changed < COMMIT_BYTES {
@@ -596,7 +647,29 @@ mod tests {
         store.take_some(Portion { keys: 5, bytes: 0 }, |_| taken += 1).unwrap();
         assert_eq!((taken, store.len()), (1, left.len() - 1));
         store.take_some(ALL, |_| {}).unwrap();
-        assert_eq!((store.len(), firsts(&store)), (0, [None, None]));
+        assert_eq!((store.len(), store.held(), firsts(&store)), (0, 0, [None, None]));
+    }
+
+    #[test]
+    fn a_key_that_is_put_again_is_due_at_its_new_times_alone() {
+        let (mut store, _parent) = store();
+        put(&mut store, 0..100);
+        let mut again = Some(());
+        let put_again = |entry: &mut Entry| {
+            fill(entry, 0);
+            entry.due = [Some(1000), None];
+            entry.state.resize(100_000, 7);
+            again.take().is_some()
+        };
+        store.put_all(put_again).unwrap();
+        assert_eq!(
+            (store.len(), store.first_due(0), store.first_due(1)),
+            (100, Some(-49), Some(-98))
+        );
+        let mut due = Vec::new();
+        store.take_due(0, i64::MAX, ALL, |entry| due.push(entry.due[0].unwrap())).unwrap();
+        assert!(due.is_sorted() && due.len() == 100 && due[99] == 1000);
+        assert_eq!((store.len(), store.held(), store.first_due(1)), (0, 0, None));
     }
 
     #[test]

@@ -48,6 +48,10 @@ impl Budget {
     #[must_use = "a refused reservation must lead to keys on disk or an error"]
     pub(super) fn try_resize(&mut self, bytes: usize) -> bool {
         let base = bytes.min(self.most);
+        if base < self.base.bytes() {
+            // First, as the rest may need the place.
+            let _ = self.base.try_resize(base);
+        }
         let before = self.more.bytes();
         if !self.more.try_resize(bytes - base) {
             return false;

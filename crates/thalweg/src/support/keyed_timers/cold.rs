@@ -13,11 +13,13 @@
 use crate::checkpoint::{Saving, StateHandle, check_spilled};
 use crate::data::{Data, DecodeError, Key, hash_u64, of_ours};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{Entry, KeyStore, Portion, SpillDir, SpillShare, SpillWriter};
+use crate::state::{Entry, KeyStore, Portion, SpillDir, SpillShare, SpillWriter, rest};
 use std::marker::PhantomData;
 
 /// The records of a log, beside twice as many as there are keys, before another one is begun.
 const LONG: u64 = 4096;
+/// Its bytes, beside four times those of the keys and their states.
+const LONG_BYTES: u64 = 64 << 20;
 /// In a record of a log: a key has gone to the store with its state, or has left it.
 const STORED: u8 = 1;
 const TAKEN: u8 = 0;
@@ -91,8 +93,9 @@ struct Log {
     /// Logs with which the job has begun.
     before: Vec<SpillShare<[u8]>>,
     writer: SpillWriter<[u8]>,
-    /// Records in those before.
+    /// Records in those before, and their bytes.
     records_before: u64,
+    bytes_before: u64,
     spill: SpillDir,
     record: Vec<u8>,
     /// The bytes of logs that are over.
@@ -107,6 +110,7 @@ impl Log {
             before: Vec::new(),
             writer: spill.writer(),
             records_before: 0,
+            bytes_before: 0,
             spill,
             record: Vec::new(),
             written: 0,
@@ -128,6 +132,7 @@ impl Log {
             record.extend_from_slice(&entry.state);
         }
         *failed = writer.push(&record.as_slice()).err();
+        rest(record);
     }
 
     /// The error of a record that could not be written.
@@ -140,7 +145,11 @@ impl Log {
         self.written += self.writer.bytes();
         self.writer = self.spill.writer();
         self.before.clear();
-        self.records_before = 0;
+        (self.records_before, self.bytes_before) = (0, 0);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes_before + self.writer.bytes()
     }
 
     fn records(&self) -> u64 {
@@ -269,6 +278,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
             log.note(TAKEN, entry);
         }
         let state = decoded::<S>("the state of a key", &entry.state)?;
+        rest(&mut entry.state);
         self.check_log()?;
         Ok(Some(state))
     }
@@ -337,7 +347,9 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// If the disk is full or cannot be used.
     pub(super) fn save(&mut self, out: &mut Saving) -> Result<()> {
         let Self { store, filter, log: Some(log), .. } = self else { return Ok(()) };
-        if log.records() > 2 * store.len() as u64 + LONG || store.is_empty() {
+        let is_long = log.records() > 2 * store.len() as u64 + LONG
+            || log.bytes() > 4 * store.held() + LONG_BYTES;
+        if is_long || store.is_empty() {
             log.clear();
             // Of keys that have left the store, too, nothing stays.
             filter.clear();
@@ -373,6 +385,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
             self.replay(&share, &due)?;
             if let Some(log) = &mut self.log {
                 log.records_before += share.file.records();
+                log.bytes_before += share.file.bytes();
                 log.before.push(share);
             }
             Ok(())

@@ -196,8 +196,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if table.is_on() {
             keys.cold.begin_log(cx.spill);
         }
-        restore_keys::<K, S>(&table, |hash, key, state| keys.restore_key(hash, key, state))?;
+        // First, as it also does again how keys came back that were in memory, of which some may go to disk.
         keys.cold.restore(&table, cx.spill, |state, entry| entry.due = times_of(state))?;
+        restore_keys::<K, S>(&table, |hash, key, state| keys.restore_key(hash, key, state))?;
         keys.saved = Saved { table, watermark };
         Ok(keys)
     }

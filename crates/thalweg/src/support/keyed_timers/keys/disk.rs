@@ -238,8 +238,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
         match take(&mut self.cold) {
             Ok(taken) => {
-                let mut taken = taken.into_iter();
-                taken.all(|(hash, key, state)| self.insert(hash, K::lent(&key), state))
+                let (is_some, mut taken) = (!taken.is_empty(), taken.into_iter());
+                is_some && taken.all(|(hash, key, state)| self.insert(hash, K::lent(&key), state))
             }
             Err(error) => {
                 self.accounts.fail(error);
