@@ -294,6 +294,16 @@ impl Snapshot {
         ids.map(|id| self.files(id).count()).sum()
     }
 
+    /// How many entries the states of this name have, of all operators.
+    #[cfg(test)]
+    pub(crate) fn count_entries(&self, state: &str) -> usize {
+        let of_state = |id| {
+            let mut entries = self.entries(id);
+            std::iter::from_fn(move || entries.next().ok().flatten()).count()
+        };
+        self.ids().filter(|id| id.name == state).map(of_state).sum()
+    }
+
     /// The files that it refers to.
     pub(super) fn all_files(&self) -> impl Iterator<Item = &FileEntry> {
         self.states.values().flat_map(|state| state.files.iter().flatten())

@@ -31,8 +31,12 @@ impl<D: Data, C: Chain<Item = D>> Stream<C> {
     ///
     /// [Checkpoints](crate::config::CheckpointConfig) have the incomplete chunks, and cut none. A job that goes on
     /// with fewer tasks fills up those that come to one task, in turn; with event time, it emits all but the last
-    /// of them as they are. Where event time is assigned to chunks in the stage of a source that has a watermark
-    /// for each file or split, a change of these ends a chunk, as do checkpoints.
+    /// of them as they are.
+    ///
+    /// Chunks in front of [`assign_timestamps`](Self::assign_timestamps), in the same tasks or behind
+    /// [`forward`](Self::forward), are cut by checkpoints: a task goes on with other parts of the source, whose
+    /// records would be late behind a chunk of both. In the stage of a source that has a watermark for each file or
+    /// split, a change of these ends a chunk, too. Assign timestamps before `chunks` to have them uncut.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -86,13 +90,15 @@ impl<D: Data, C: Chain<Item = D>> Chain for Chunks<C> {
         let (complete, open) = restored(&saved, size)?;
         let mut heap = OwnedHeap::new(cx, self.op, WORDING);
         heap.changed();
+        // Once one task is made that has event time before the chunks, the others of its stage seem to get it in order.
+        let is_partitioned = C::Time::LAST.timestamp().is_none() && cx.gets_time_in_order();
         let push = ChunksPush {
             op,
             size,
             open,
             complete,
             held: None,
-            is_partitioned: false,
+            is_partitioned,
             saved,
             heap,
             emitted: 0,
@@ -136,8 +142,8 @@ pub struct ChunksPush<D, T, N> {
     complete: VecDeque<Chunk<D, T>>,
     /// An event that is held back until the chunks before it have been emitted.
     held: Option<Event>,
-    /// Whether the records are of partitions of the source, which an operator behind distinguishes. Those that come in another run
-    /// are of other ones, so a barrier leaves no chunk open.
+    /// Whether an operator behind distinguishes the parts of the source that the records are of: its partitions, or what each task
+    /// reads in order. Those that come in another run are of other parts, so a barrier leaves no chunk open.
     is_partitioned: bool,
     saved: StateHandle,
     heap: OwnedHeap<Chunk<D, T>>,
@@ -313,6 +319,51 @@ mod tests {
             all.sort_unstable();
             assert!(all.into_iter().eq(0..50_000), "on {cores} cores");
         }
+    }
+
+    /// Open chunks in a checkpoint of a job on two cores.
+    fn open(add: impl FnOnce(&Environment)) -> usize {
+        let env = Environment::with_config(Config {
+            cores: NonZeroUsize::new(2).unwrap(),
+            scheduler: Scheduler::Deterministic { seed: 1 },
+            turn: NonZeroUsize::MIN,
+            ..Config::default()
+        });
+        add(&env);
+        let job = env.start_with(Some(&Checkpoints::new(None, None))).unwrap();
+        job.drive_for(12);
+        let taken = job.snapshot().unwrap().expect("it goes on");
+        job.cancel();
+        let _ = job.wait();
+        taken.snapshot.count_entries("open")
+    }
+
+    #[test]
+    fn chunks_that_get_event_time_in_order_are_cut_by_barriers() {
+        let range = |env: &Environment| env.range(0..100_000);
+        let of_one = |second: &u64| Timestamp::from_secs(*second as i64);
+        let of_chunk = |chunk: &Vec<u64>| Timestamp::from_secs(chunk[0] as i64);
+        let monotonous = Watermarks::monotonous;
+        let without = open(|env| range(env).chunks(1000).for_each_parallel(drop));
+        let before = open(|env| {
+            let chunks = range(env).assign_timestamps(of_one, monotonous()).chunks(1000);
+            chunks.for_each_parallel(drop);
+        });
+        let shuffled = open(|env| {
+            let chunks = range(env).chunks(1000).shuffle();
+            chunks.assign_timestamps(of_chunk, monotonous()).for_each_parallel(drop);
+        });
+        assert_eq!((without, before), (2, 2), "one in each task");
+        assert!(shuffled > 0);
+        let behind = open(|env| {
+            let chunks = range(env).chunks(1000);
+            chunks.assign_timestamps(of_chunk, monotonous()).for_each_parallel(drop);
+        });
+        let forward = open(|env| {
+            let chunks = range(env).chunks(1000).forward();
+            chunks.assign_timestamps(of_chunk, monotonous()).for_each_parallel(drop);
+        });
+        assert_eq!((behind, forward), (0, 0));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::super::{WatermarkGenerator, Watermarks};
 use crate::checkpoint::{Checkpoints, Snapshot};
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::data::{Data, Record};
+use crate::io::Text;
 use crate::io::connector::{Emit, ReadStatus, SplitContext, SplitReader, SplitSource};
 use crate::operators::window::EventTimeWindow;
 use crate::stream::Boxed;
@@ -19,7 +20,7 @@ fn begin(
     timed: &dyn Fn(&Environment) -> Timed,
     cores: usize,
     restored: Option<Snapshot>,
-) -> (JobHandle, Output<Vec<u64>>) {
+) -> Result<(JobHandle, Output<Vec<u64>>)> {
     let env = Environment::with_config(Config {
         cores: NonZeroUsize::new(cores).unwrap(),
         scheduler: Scheduler::Deterministic { seed: 1 },
@@ -29,7 +30,7 @@ fn begin(
     });
     let windows = timed(&env).window_all(EventTimeWindow::tumbling(Duration::from_secs(10)));
     let counts = windows.count().map(|pane| pane.value).collect::<Vec<_>>();
-    (env.start_with(Some(&Checkpoints::new(restored, None))).unwrap(), counts)
+    Ok((env.start_with(Some(&Checkpoints::new(restored, None)))?, counts))
 }
 
 /// How many records are in windows, if each run is interrupted on so many cores after so many steps, and the last one, on `cores`, is
@@ -39,18 +40,29 @@ fn on_time(
     interrupted: &[(usize, usize)],
     cores: usize,
 ) -> Option<u64> {
+    Some(goes_on(timed, interrupted, cores)?.unwrap())
+}
+
+/// As [`on_time`], where the last run may be refused.
+fn goes_on(
+    timed: &dyn Fn(&Environment) -> Timed,
+    interrupted: &[(usize, usize)],
+    cores: usize,
+) -> Option<Result<u64>> {
     let mut restored = None;
     for &(cores, steps) in interrupted {
-        let (job, _) = begin(timed, cores, restored.take());
+        let (job, _) = begin(timed, cores, restored.take()).unwrap();
         job.drive_for(steps);
         let taken = job.snapshot().unwrap();
         job.cancel();
         job.wait().err()?;
         restored = taken.map(|taken| taken.snapshot);
     }
-    let (job, counts) = begin(timed, cores, restored);
-    job.wait().unwrap();
-    Some(counts.take().unwrap().into_iter().sum())
+    let last = begin(timed, cores, restored).map(|(job, counts)| {
+        job.wait().unwrap();
+        counts.take().unwrap().into_iter().sum()
+    });
+    Some(last)
 }
 
 /// So many records are on time, wherever the job is interrupted.
@@ -74,6 +86,19 @@ fn as_many_are_on_time_in_several_tasks(expected: u64, timed: &dyn Fn(&Environme
             assert!(all.iter().all(|count| *count == expected), "{cores:?}, {again}: {all:?}");
         }
     }
+}
+
+/// So many records are on time after an interruption on `first` cores, on as many as `then`. Runs that are refused do not count.
+fn chunks_are_on_time(
+    expected: u64,
+    (first, then): (usize, usize),
+    timed: &dyn Fn(&Environment) -> Timed,
+) {
+    assert_eq!(on_time(timed, &[], first), Some(expected), "on {first} cores");
+    let runs = (4..40).step_by(3).filter_map(|steps| goes_on(timed, &[(first, steps)], then));
+    let all: Vec<_> = runs.filter_map(Result::ok).collect();
+    assert!(all.len() > 2, "it goes on after {} interruptions", all.len());
+    assert!(all.iter().all(|count| *count == expected), "{first} cores, then {then}: {all:?}");
 }
 
 /// Expects as much disorder as there has been.
@@ -177,6 +202,45 @@ fn each_split_has_the_watermark_that_it_had() {
     as_many_are_on_time_in_several_tasks(3, &timed);
 }
 
+/// A chunk of records of two parts of the source would have the timestamp of the part that is ahead.
+#[test]
+fn no_record_is_late_for_a_chunk_that_an_earlier_run_has_begun() {
+    let latest = |chunk: &Vec<u64>| {
+        Timestamp::from_secs(chunk.iter().copied().max().unwrap_or_default() as i64)
+    };
+    let monotonous = Watermarks::monotonous;
+    // Tasks leave gaps, which are dealt out anew.
+    let some = |chunk: Vec<u64>| {
+        chunk.into_iter().filter(|n| n % 100 == 0).map(|n| n as i64).collect::<Vec<_>>()
+    };
+    chunks_are_on_time(1000, (2, 1), &|env| {
+        let chunks = env.range(0..100_000).chunks(1000).forward();
+        chunks.assign_timestamps(latest, monotonous()).flat_map(some).boxed()
+    });
+    // Tasks take other ranges of a file.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("numbers.txt");
+    let lines: String = (0..2000).map(|n| format!("{n:04}\n")).collect();
+    std::fs::write(&path, lines).unwrap();
+    let of_lines = |env: &Environment| {
+        let text = Text::new(&path).split_bytes(2500).block_bytes(100);
+        let numbers = env.lines(text).map(|line| line.parse::<u64>().unwrap());
+        let timed = numbers.chunks(7).forward().assign_timestamps(latest, monotonous());
+        timed.flatten().map(|n| n as i64).boxed()
+    };
+    chunks_are_on_time(2000, (2, 1), &of_lines);
+    chunks_are_on_time(2000, (2, 2), &of_lines);
+    // The last iterator has ended, so that two tasks are enough.
+    chunks_are_on_time(3003, (3, 2), &|env| {
+        let numbers = env.parallel_iter(|task, _| {
+            let begin = 10_000 * task as u64;
+            begin..begin + if task == 2 { 3 } else { 1500 }
+        });
+        let timed = numbers.chunks(11).forward().assign_timestamps(latest, monotonous());
+        timed.flatten().map(|n| n as i64).boxed()
+    });
+}
+
 /// Another kind of generator begins anew, and so does one that was not saved.
 #[test]
 fn a_new_version_of_a_program_may_have_another_generator() {
@@ -189,13 +253,13 @@ fn a_new_version_of_a_program_may_have_another_generator() {
         &|env| env.read(source()).assign_timestamps(at, learned()).boxed(),
     ];
     for from in kinds {
-        let (job, _) = begin(from, 1, None);
+        let (job, _) = begin(from, 1, None).unwrap();
         job.drive_for(3);
         let taken = job.snapshot().unwrap().expect("it goes on");
         job.cancel();
         let _ = job.wait();
         for to in kinds {
-            let (job, counts) = begin(to, 1, Some(taken.snapshot.clone()));
+            let (job, counts) = begin(to, 1, Some(taken.snapshot.clone())).unwrap();
             job.wait().unwrap();
             assert_eq!(counts.take().unwrap(), [1, 1, 1]);
         }
