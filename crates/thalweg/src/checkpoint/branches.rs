@@ -2,10 +2,15 @@
 //!
 //! Their ids are kinds with numbers, which depend on what other branches the program has, and in which order. So a checkpoint has
 //! a hash of each operator's branch: of what is before and behind it, as far as the plan says. A job that goes on finds each
-//! branch of which both the checkpoint and the program have one, and its operators keep the ids that they had, in later
-//! checkpoints too. All others are found by their ids: twins, which are alike in all of that, and branches that have changed.
+//! branch that the checkpoint and the program have equally often, and its operators keep the ids that they had, in later
+//! checkpoints too. Twins, which are alike in all of that, are paired in their order.
+//!
+//! All others, as where a branch has changed, are found by their numbers: an operator has the id of the one to which the last run
+//! gave the same number. That is not the number in the id, once ids were kept. It is no answer where that operator's branch is
+//! in the program too: then the operator is new, and a job that lacks its state is refused.
 
 use super::Checkpoints;
+use crate::data::Data;
 use crate::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +22,15 @@ pub(crate) struct Described<'p> {
     pub(crate) kind: Option<&'p str>,
     /// A hash of its branch.
     pub(crate) branch: u64,
+}
+
+/// What a checkpoint has of an operator, beside its id.
+#[derive(Clone, Debug, PartialEq, Eq, Data)]
+pub(crate) struct SavedBranch {
+    /// The hash of its branch.
+    pub(super) branch: u64,
+    /// The id that it would have had where no checkpoint said otherwise.
+    pub(super) derived: String,
 }
 
 /// The ids of a plan's operators in checkpoints.
@@ -38,52 +52,84 @@ impl OperatorIds {
         self.is_found.get(op).is_some_and(|is_found| *is_found)
     }
 
-    /// Those of operators in a job that goes on from a checkpoint in which operators have these branches, by id.
-    fn find(operators: &[Described<'_>], saved: &BTreeMap<String, u64>) -> Self {
-        let mut saved_in = BTreeMap::<u64, Vec<&String>>::new();
-        for (id, branch) in saved {
-            saved_in.entry(*branch).or_default().push(id);
-        }
-        let mut alike = BTreeMap::<u64, usize>::new();
-        for op in operators {
-            *alike.entry(op.branch).or_default() += 1;
-        }
-        let found = |op: &Described<'_>| match saved_in.get(&op.branch).map(Vec::as_slice) {
-            Some([id]) if alike.get(&op.branch) == Some(&1) => {
-                let is_numbered = id.strip_prefix(op.kind?).is_some_and(is_number);
-                is_numbered.then(|| (*id).clone())
+    /// Those of operators in a job that goes on from a checkpoint that has these, by id.
+    fn find(operators: &[Described<'_>], saved: &BTreeMap<String, SavedBranch>) -> Self {
+        let found = by_branch(operators, saved);
+        let of_program: BTreeSet<u64> = operators.iter().map(|op| op.branch).collect();
+        let by_number: BTreeMap<&str, (&String, u64)> =
+            saved.iter().map(|(id, of)| (&*of.derived, (id, of.branch))).collect();
+        // What the last run described in its place, unless that is a branch which the program has elsewhere.
+        let in_place_of = |op: &Described<'_>| match by_number.get(&*op.id) {
+            Some((id, branch)) => {
+                let may_be_its = *branch == op.branch || !of_program.contains(branch);
+                may_be_its.then(|| (*id).clone())
             }
-            _ => None,
+            None => (!saved.contains_key(&op.id)).then(|| op.id.clone()),
         };
-        let found: Vec<Option<String>> = operators.iter().map(found).collect();
-        let mut taken: BTreeSet<&str> = found.iter().flatten().map(String::as_str).collect();
-        let lost = |(op, found): &(&Described<'_>, &Option<String>)| {
-            op.kind.is_some() && found.is_none() && taken.contains(&*op.id)
-        };
-        let lost: Vec<bool> = operators.iter().zip(&found).map(|pair| lost(&pair)).collect();
-        taken.extend(operators.iter().map(|op| &*op.id).chain(saved.keys().map(String::as_str)));
-        let mut taken: BTreeSet<String> = taken.into_iter().map(str::to_owned).collect();
+        let mut taken: BTreeSet<String> = saved.keys().cloned().collect();
+        taken.extend(operators.iter().map(|op| op.id.clone()));
         let is_found = found.iter().map(Option::is_some).collect();
-        let id = |((op, found), is_lost): ((&Described<'_>, Option<String>), bool)| match found {
-            Some(id) => id,
-            // Another operator has had it.
-            None if is_lost => {
+        let id = |(op, found): (&Described<'_>, Option<String>)| {
+            if op.kind.is_none() {
+                return op.id.clone();
+            }
+            found.or_else(|| in_place_of(op)).unwrap_or_else(|| {
+                // Another operator has had it.
                 let mut others = (2_u64..).map(|nth| format!("{}-{nth}", op.id));
                 let id = others.find(|id| !taken.contains(id)).unwrap_or_default();
                 taken.insert(id.clone());
                 id
-            }
-            None => op.id.clone(),
+            })
         };
-        let ids = operators.iter().zip(found).zip(lost).map(id).collect();
+        let ids = operators.iter().zip(found).map(id).collect();
         Self { ids, is_found }
     }
+}
+
+/// Of each operator without a name the id that its branch has in a checkpoint, if both have the branch equally often. Those of
+/// twins are paired in the order in which they were described.
+fn by_branch(
+    operators: &[Described<'_>],
+    saved: &BTreeMap<String, SavedBranch>,
+) -> Vec<Option<String>> {
+    let mut saved_in = BTreeMap::<u64, Vec<(&String, &String)>>::new();
+    for (id, SavedBranch { branch, derived }) in saved {
+        saved_in.entry(*branch).or_default().push((derived, id));
+    }
+    let mut alike = BTreeMap::<u64, Vec<usize>>::new();
+    for (at, op) in operators.iter().enumerate() {
+        alike.entry(op.branch).or_default().push(at);
+    }
+    let mut found = vec![None; operators.len()];
+    for (branch, mut twins) in alike {
+        let Some(ids) = saved_in.get_mut(&branch).filter(|ids| ids.len() == twins.len()) else {
+            continue;
+        };
+        ids.sort_by_cached_key(|(derived, _)| numbers_of(derived));
+        twins.sort_by_cached_key(|at| numbers_of(&operators[*at].id));
+        for (at, (_, id)) in twins.into_iter().zip(ids) {
+            let is_numbered = |kind: &str| id.strip_prefix(kind).is_some_and(is_number);
+            if operators[at].kind.is_some_and(is_numbered) {
+                found[at] = Some((*id).clone());
+            }
+        }
+    }
+    found
+}
+
+/// The numbers at the end of an id: `count-0-10` comes behind `count-0-9`.
+fn numbers_of(id: &str) -> Vec<u64> {
+    let mut numbers: Vec<u64> = id.rsplit('-').map_while(|number| number.parse().ok()).collect();
+    numbers.reverse();
+    numbers
 }
 
 impl Checkpoints {
     /// Finds the ids of a plan's operators. Called before their tasks are made.
     pub(crate) fn identify(&self, operators: &[Described<'_>]) -> OperatorIds {
-        *lock(&self.branches) = operators.iter().map(|op| op.branch).collect();
+        let branches =
+            operators.iter().map(|op| SavedBranch { branch: op.branch, derived: op.id.clone() });
+        *lock(&self.branches) = branches.collect();
         let restored = lock(&self.restored);
         match &*restored {
             Some(snapshot) => OperatorIds::find(operators, snapshot.branches()),
@@ -103,13 +149,21 @@ mod tests {
 
     /// The ids of operators, each of which has an id and a branch.
     fn found(operators: &[(&str, u64)], saved: &[(&str, u64)]) -> Vec<String> {
+        let saved: Vec<_> = saved.iter().map(|(id, branch)| (*id, *branch, *id)).collect();
+        found_again(operators, &saved)
+    }
+
+    /// The same where operators of the checkpoint have kept their ids, and would have had others.
+    fn found_again(operators: &[(&str, u64)], saved: &[(&str, u64, &str)]) -> Vec<String> {
         let described = |(id, branch): &(&str, u64)| {
             let kind = Some("count").filter(|kind| id.starts_with(kind));
             Described { id: (*id).to_owned(), kind, branch: *branch }
         };
         let described: Vec<_> = operators.iter().map(described).collect();
-        let saved = saved.iter().map(|(id, branch)| ((*id).to_owned(), *branch)).collect();
-        OperatorIds::find(&described, &saved).ids
+        let of = |(id, branch, derived): &(&str, u64, &str)| {
+            ((*id).to_owned(), SavedBranch { branch: *branch, derived: (*derived).to_owned() })
+        };
+        OperatorIds::find(&described, &saved.iter().map(of).collect()).ids
     }
 
     #[test]
@@ -134,5 +188,37 @@ mod tests {
         // Names are not given up, nor taken.
         assert_eq!(found(&[("totals", 7)], &[("count-0", 7)]), ["totals"]);
         assert_eq!(found(&[("count-0", 7)], &[("totals", 7)]), ["count-0"]);
+    }
+
+    #[test]
+    fn twins_are_paired_in_their_order() {
+        let saved = [("count-0", 7), ("count-0-2", 7), ("count-0-9", 8), ("count-0-10", 8)];
+        let swapped = [("count-0", 8), ("count-0-2", 8), ("count-0-3", 7), ("count-0-4", 7)];
+        let expected = ["count-0-9", "count-0-10", "count-0", "count-0-2"];
+        assert_eq!(found(&swapped, &saved), expected);
+        assert_eq!(found(&swapped[..2], &saved), expected[..2], "the others are gone");
+    }
+
+    #[test]
+    fn a_number_is_not_taken_from_a_branch_that_is_elsewhere() {
+        // Of one kind of twins there are more than before, so that they are not paired.
+        let saved = [("count-0", 7), ("count-0-2", 7), ("count-0-3", 8)];
+        let more = [("count-0", 8), ("count-0-2", 8), ("count-0-3", 7), ("count-0-4", 7)];
+        let expected = ["count-0-5", "count-0-2-2", "count-0", "count-0-2"];
+        assert_eq!(found(&more, &saved), expected);
+        // Nor where these are not paired either.
+        let more = [("count-0", 8), ("count-0-2", 7)];
+        assert_eq!(found(&more, &saved[..2]), ["count-0-3", "count-0-2"]);
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_last_run() {
+        let swapped = [("count-0", 7, "count-0-2"), ("count-0-2", 8, "count-0")];
+        let changed = [("count-0", 3), ("count-0-2", 4)];
+        assert_eq!(found_again(&changed, &swapped), ["count-0-2", "count-0"]);
+        let first_is_gone = [("count-0-2", 8, "count-0")];
+        assert_eq!(found_again(&changed[..1], &first_is_gone), ["count-0-2"]);
+        // What is new beside it has not been there under another id.
+        assert_eq!(found_again(&changed, &first_is_gone), ["count-0-2", "count-0-2-2"]);
     }
 }

@@ -46,6 +46,7 @@ use crate::exchange::{hashes_of, owner_of_group};
 use crate::flow::{Epoch, Event, Op};
 use crate::state::HashRange;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use branches::SavedBranch;
 use compare::{ShowPosition, Trial, shown_by};
 use files::{FileEntry, SavedFiles, Spilled};
 use folder::Directory;
@@ -95,8 +96,8 @@ pub(crate) struct Checkpoints {
     /// The states of the snapshot that no operator takes, where that is allowed.
     dropped: Mutex<Vec<StateId>>,
     slots: Mutex<Vec<Arc<Slot>>>,
-    /// Of each operator in the plan, a hash of its branch.
-    branches: Mutex<Vec<u64>>,
+    /// Of each operator in the plan, what checkpoints have of its branch.
+    branches: Mutex<Vec<SavedBranch>>,
     /// The job's, once it is launched.
     clock: OnceLock<Clock>,
     /// Where they are stored.
@@ -414,7 +415,7 @@ impl Checkpoints {
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in slots.iter() {
             if let Some(branch) = branches.get(slot.op) {
-                taken.snapshot.note_branch(&slot.id.operator, *branch);
+                taken.snapshot.note_branch(&slot.id.operator, branch);
             }
             if superseded.contains(&slot.id) {
                 // At the end, an earlier barrier may still need it, at which this one counted for nothing.

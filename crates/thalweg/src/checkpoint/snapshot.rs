@@ -1,5 +1,6 @@
 //! What all tasks of a job have saved at one barrier.
 
+use super::branches::SavedBranch;
 use super::files::FileEntry;
 use super::shape::Shape;
 use crate::clock::Reading;
@@ -33,8 +34,8 @@ pub(crate) struct Snapshot {
     pub(super) clock: Reading,
     /// Whether the job was drained, and all tasks have ended: there may be more input, and nothing of it is to be read.
     pub(crate) is_drained: bool,
-    /// Of the operators that have saved something, by id: a hash of the [branch](super::branches) of each.
-    branches: BTreeMap<String, u64>,
+    /// The [branches](super::branches) of the operators that have saved something, by id.
+    branches: BTreeMap<String, SavedBranch>,
     states: BTreeMap<StateId, State>,
 }
 
@@ -243,12 +244,12 @@ impl Snapshot {
     }
 
     /// Notes the branch of an operator that has saved something.
-    pub(super) fn note_branch(&mut self, operator: &str, branch: u64) {
-        self.branches.insert(operator.to_owned(), branch);
+    pub(super) fn note_branch(&mut self, operator: &str, branch: &SavedBranch) {
+        self.branches.insert(operator.to_owned(), branch.clone());
     }
 
     /// The branches of operators, by id.
-    pub(super) fn branches(&self) -> &BTreeMap<String, u64> {
+    pub(super) fn branches(&self) -> &BTreeMap<String, SavedBranch> {
         &self.branches
     }
 
@@ -362,7 +363,7 @@ impl Snapshot {
             files.iter().flatten().try_for_each(FileEntry::check)?;
             states.push((id, shape, sizes, files));
         }
-        let branches: BTreeMap<String, u64> = match flags & HAS_BRANCHES {
+        let branches: BTreeMap<String, SavedBranch> = match flags & HAS_BRANCHES {
             0 => BTreeMap::new(),
             _ => BTreeMap::decode(head)?,
         };

@@ -242,7 +242,10 @@ fn branches_find_their_states_wherever_they_are_described() {
     job.cancel();
     let _ = job.wait();
     drop(outputs);
-    let ids = |snapshot: &Snapshot| snapshot.branches().clone();
+    let ids = |snapshot: &Snapshot| {
+        let branches = snapshot.branches().iter();
+        branches.map(|(id, of)| (id.clone(), of.branch)).collect::<BTreeMap<_, _>>()
+    };
     assert_eq!(ids(&second), ids(&first));
     let env = environment(3, 3);
     let outputs = ENDS.map(|end| counts_below(&env, end));
@@ -264,6 +267,55 @@ fn branches_find_their_states_wherever_they_are_described() {
         assert!(counts.iter().copied().eq(expected(end)), "{end}: {counts:?}");
         assert!(!begun.dropped().is_empty());
     }
+}
+
+type Seen = Arc<Mutex<Vec<(u64, u64)>>>;
+
+/// Counts numbers by key, twice, into sinks that have names if one is given.
+fn counted_twice(env: &Environment, end: u64, name: Option<&str>) -> Seen {
+    let seen = Seen::default();
+    let both: [_; 2] = env.range(0..end).split();
+    for (nth, numbers) in both.into_iter().enumerate() {
+        let all = Arc::clone(&seen);
+        let counts = numbers.group_by(|n| n % 5).count().unkey();
+        let counts = match name {
+            Some(name) => counts.sink_name(format!("{name} {end} {nth}")),
+            None => counts,
+        };
+        counts.for_each(move |count| lock(&all).push(count));
+    }
+    seen
+}
+
+#[test]
+fn twins_and_branches_that_have_changed_find_what_the_last_run_had() {
+    const ENDS: [u64; 2] = [60_000, 90_000];
+    let both = |env: &Environment, ends: [u64; 2], name: Option<&str>| {
+        ends.map(|end| (end, counted_twice(env, end, name)))
+    };
+    let is_whole = |counted: [(u64, Seen); 2]| {
+        for (end, seen) in counted {
+            let mut counts = lock(&seen).clone();
+            counts.sort_unstable();
+            let expected = (0..5).flat_map(|key| [(key, end / 5); 2]);
+            assert!(counts.iter().copied().eq(expected), "{end}: {counts:?}");
+        }
+    };
+    let first = saved(|env| drop(both(env, ENDS, None)), 2, 1, 30).unwrap().snapshot;
+    // The other way round.
+    let swapped = [ENDS[1], ENDS[0]];
+    let env = environment(2, 2);
+    let counted = both(&env, swapped, None);
+    let job = env.start_with(Some(&Checkpoints::new(Some(first), None))).unwrap();
+    job.drive_for(10);
+    let second = job.snapshot().unwrap().expect("it goes on").snapshot;
+    job.wait().unwrap();
+    is_whole(counted);
+    // No branch is as it was, and all are where they were.
+    let env = environment(3, 3);
+    let counted = both(&env, swapped, Some("counts"));
+    env.start_with(Some(&Checkpoints::new(Some(second), None))).unwrap().wait().unwrap();
+    is_whole(counted);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::format::MAGIC;
 use super::*;
+use crate::checkpoint::branches::SavedBranch;
 use crate::checkpoint::folder::{Faulty, Memory, TEMPORARY, make, of_each_kind};
 use crate::checkpoint::snapshot::{Entries, StateId};
 use crate::checkpoint::{CheckpointDir, Shape};
@@ -265,7 +266,7 @@ fn checkpoints_of_the_version_before_are_read_too() {
     bytes[MAGIC.len()] -= 1;
     assert!(parse(&bytes).is_err());
     let mut noted = snapshot(8);
-    noted.note_branch("count-0", 9);
+    noted.note_branch("count-0-2", &SavedBranch { branch: 9, derived: "count-0".to_owned() });
     store.write(2, &noted, Vec::new()).unwrap();
     assert_eq!(parse(&folder.read(&Store::name_of(2)).unwrap()).unwrap().0, noted);
 }
