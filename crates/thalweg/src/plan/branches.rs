@@ -39,7 +39,7 @@ impl Plan {
         };
         let own = |op: &usize| {
             let op = &self.operators[*op];
-            hash_of(op, is_end(op))
+            hash_of(self.as_on_one_host(op), is_end(op))
         };
         let mut branches = vec![0; self.operators.len()];
         // Edges lead to stages that were added later.
@@ -62,6 +62,19 @@ impl Plan {
             at_begin[stage.id] = behind;
         }
         branches
+    }
+
+    /// The operator that a job on one host has in the place of this one. On several, the records of some sinks are broadcast to
+    /// the tasks of all hosts, in which the sink is then.
+    fn as_on_one_host<'p>(&'p self, op: &'p Operator) -> &'p Operator {
+        let is_last = self.stages[op.stage].operators.last() == Some(&op.id);
+        if op.kind != "broadcast" || !is_last {
+            return op;
+        }
+        let mut behind = self.edges.iter().filter(|edge| edge.from == op.stage);
+        let to_hosts = behind.find(|edge| self.stages[edge.to].placement == Placement::EachHost);
+        let sink = to_hosts.and_then(|edge| self.stages[edge.to].operators.last());
+        sink.map_or(op, |sink| &self.operators[*sink])
     }
 }
 
@@ -95,6 +108,7 @@ mod tests {
     use crate::Environment;
     use crate::check::every;
     use crate::plan::Plan;
+    use std::collections::BTreeSet;
 
     type Add = fn(&Environment);
 
@@ -153,15 +167,28 @@ mod tests {
 
     #[test]
     fn numbers_of_tasks_and_hosts_change_no_branch() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("numbers.txt");
         let of = |env: &Environment| {
-            let numbers = env.range(0..9).unique().collect::<Vec<_>>();
-            (["range", "unique", "collect"].map(|kind| of_kind(kind, &env.plan())), numbers)
+            let unique = || env.range(0..9).unique();
+            let numbers = unique().collect::<Vec<_>>();
+            let count = unique().count().collect_one();
+            drop(unique().to_channel());
+            drop(unique().sink_name("channel").to_channel());
+            unique().sink_name("file").write_lines(&path);
+            let rounds = unique().replay(2, 0_u64, |numbers, _| numbers.map(|n| *n));
+            let rounds = rounds.fold(|sum: &mut u64, n| *sum += n, |sum, other| *sum += other);
+            rounds.all_rounds(|total, sum| *total += sum).sink_name("rounds").for_each(drop);
+            let plan = env.plan();
+            let kinds = ["range", "unique", "collect", "collect_one", "write_lines", "replay"];
+            (kinds.map(|kind| (kind, of_kind(kind, &plan))), numbers, count)
         };
-        let (expected, _) = of(&Environment::new());
+        let (expected, ..) = of(&Environment::new());
+        assert_eq!(expected[1].1.iter().collect::<BTreeSet<_>>().len(), 6, "{expected:?}");
         every(|env| {
-            let (found, numbers) = of(env);
+            let (found, numbers, count) = of(env);
             env.run()?;
-            assert_eq!(numbers.take()?.len(), 9);
+            assert_eq!((numbers.take()?.len(), count.take()?), (9, Some(9)));
             assert_eq!(found, expected);
             Ok(())
         });
