@@ -105,6 +105,23 @@ fn every_state_that_differs_is_named_at_once() {
 }
 
 #[test]
+fn operators_that_go_on_under_other_numbers_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = |env: &Environment, ends: [u64; 2]| {
+        ends.into_iter().for_each(|end| env.range(0..end).for_each(drop));
+    };
+    let ends = [1 << 50, 1 << 51];
+    suspended(2, dir.path(), |env| job(env, ends), || true);
+    assert!(compared(2, dir.path(), |env| job(env, ends)).moved.is_empty());
+    let comparison = compared(2, dir.path(), |env| job(env, [ends[1], ends[0]]));
+    let expected = [("range-0", "range-1"), ("range-1", "range-0")]
+        .map(|(id, kept)| format!("`{id}` goes on as `{kept}`, found by its branch"));
+    assert!(comparison.goes_on(), "{comparison}");
+    assert_eq!(comparison.moved, expected);
+    assert!(comparison.to_string().contains(&expected.join("\n")), "{comparison}");
+}
+
+#[test]
 fn what_only_the_checkpoint_has_is_dropped_where_that_is_allowed() {
     let [dir, copy] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let job = |env: &Environment| {

@@ -84,6 +84,20 @@ impl OperatorIds {
         let ids = operators.iter().zip(found).map(id).collect();
         Self { ids, is_found }
     }
+
+    /// The operators that go on with what the checkpoint has under another id than theirs, each in a line.
+    fn moved(
+        &self,
+        operators: &[Described<'_>],
+        saved: &BTreeMap<String, SavedBranch>,
+    ) -> Vec<String> {
+        let line = |((op, id), is_found): ((&Described<'_>, &String), &bool)| {
+            let by = if *is_found { "branch" } else { "number in the last run" };
+            let is_moved = *id != op.id && saved.contains_key(id);
+            is_moved.then(|| format!("`{}` goes on as `{id}`, found by its {by}", op.id))
+        };
+        operators.iter().zip(&self.ids).zip(&self.is_found).filter_map(line).collect()
+    }
 }
 
 /// Of each operator without a name the id that its branch has in a checkpoint, if both have the branch equally often. Those of
@@ -131,10 +145,17 @@ impl Checkpoints {
             operators.iter().map(|op| SavedBranch { branch: op.branch, derived: op.id.clone() });
         *lock(&self.branches) = branches.collect();
         let restored = lock(&self.restored);
-        match &*restored {
-            Some(snapshot) => OperatorIds::find(operators, snapshot.branches()),
-            None => OperatorIds::find(operators, &BTreeMap::new()),
-        }
+        let Some(snapshot) = &*restored else {
+            return OperatorIds::find(operators, &BTreeMap::new());
+        };
+        let ids = OperatorIds::find(operators, snapshot.branches());
+        *lock(&self.moved) = ids.moved(operators, snapshot.branches());
+        ids
+    }
+
+    /// The operators that go on under other ids than their own, each in a line.
+    pub(crate) fn moved(&self) -> Vec<String> {
+        lock(&self.moved).clone()
     }
 }
 
@@ -220,5 +241,25 @@ mod tests {
         assert_eq!(found_again(&changed[..1], &first_is_gone), ["count-0-2"]);
         // What is new beside it has not been there under another id.
         assert_eq!(found_again(&changed, &first_is_gone), ["count-0-2", "count-0-2-2"]);
+    }
+
+    #[test]
+    fn what_goes_on_under_another_id_is_said() {
+        let op = |id: &str, branch| Described { id: id.to_owned(), kind: Some("count"), branch };
+        let saved = |(id, branch, derived): (&str, u64, &str)| {
+            (id.to_owned(), SavedBranch { branch, derived: derived.to_owned() })
+        };
+        let operators = [("count-0", 8), ("count-0-2", 3), ("count-0-3", 9), ("count-0-4", 1)];
+        let operators = operators.map(|(id, branch)| op(id, branch));
+        let [first, second] = [("count-0", 6, "count-0-2"), ("count-0-2", 8, "count-0")];
+        let entries = [first, second, ("count-0-3", 9, "count-0-3")];
+        let saved: BTreeMap<_, _> = entries.map(saved).into();
+        assert_eq!(
+            OperatorIds::find(&operators, &saved).moved(&operators, &saved),
+            [
+                "`count-0` goes on as `count-0-2`, found by its branch",
+                "`count-0-2` goes on as `count-0`, found by its number in the last run",
+            ]
+        );
     }
 }

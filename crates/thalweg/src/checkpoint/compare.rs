@@ -16,6 +16,8 @@ pub struct PlanComparison {
     pub number: u64,
     /// Every state that the checkpoint or the program has, by operator and name.
     pub states: Vec<StateComparison>,
+    /// The operators without names that would go on under another id than the program would give them, each in a line.
+    pub moved: Vec<String>,
     /// Why the job would be refused though its states are those of the checkpoint; each cause once.
     pub refusals: Vec<String>,
     /// Whether some states may be missing here, as tasks could not be made.
@@ -108,6 +110,7 @@ impl Display for PlanComparison {
             writeln!(out, "{}", line(cells))?;
             notes.iter().try_for_each(|note| writeln!(out, "    {note}"))?;
         }
+        self.moved.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if self.lacks_states {
             writeln!(out, "other states are not known, as not all tasks could be made")?;
         }
@@ -239,6 +242,7 @@ impl Checkpoints {
         PlanComparison {
             number,
             states: states.collect(),
+            moved: self.moved(),
             refusals,
             lacks_states: trial.lacks_states,
             allows_dropped: false,

@@ -98,6 +98,8 @@ pub(crate) struct Checkpoints {
     slots: Mutex<Vec<Arc<Slot>>>,
     /// Of each operator in the plan, what checkpoints have of its branch.
     branches: Mutex<Vec<SavedBranch>>,
+    /// Those that go on under other ids than their own, each in a line.
+    moved: Mutex<Vec<String>>,
     /// The job's, once it is launched.
     clock: OnceLock<Clock>,
     /// Where they are stored.
@@ -214,13 +216,14 @@ impl Checkpoints {
         let (slots, clock) = (Mutex::default(), OnceLock::new());
         let (migrated, dropped, dir, trial) = (Mutex::default(), Mutex::default(), None, None);
         let (has_ended, lacks_end) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (health, branches) = (Mutex::default(), Mutex::default());
+        let (health, branches, moved) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self {
             restored,
             migrated,
             dropped,
             slots,
             branches,
+            moved,
             clock,
             dir,
             files,

@@ -237,6 +237,11 @@ fn branches_find_their_states_wherever_they_are_described() {
     let outputs = [other, one].map(|end| counts_below(&env, end));
     let begun = Checkpoints::new(Some(first.clone()), None);
     let job = env.start_with(Some(&begun)).unwrap();
+    let moved = begun.moved();
+    for (id, kept) in [("range-0", "range-1"), ("range-1", "range-0")] {
+        let line = format!("`{id}` goes on as `{kept}`, found by its branch");
+        assert!(moved.contains(&line), "{moved:?}");
+    }
     job.drive_for(10);
     let second = job.snapshot().unwrap().expect("it goes on").snapshot;
     job.cancel();

@@ -194,6 +194,7 @@ impl Checkpointing {
     /// done. What keeps one from being taken is a warning, and the job goes on.
     pub(super) fn start(self, job: &Arc<RunningJob>, warnings: Warnings) -> Result<Checkpointer> {
         if self.writer.host == HostId::FIRST {
+            self.checkpoints.moved().iter().for_each(|line| warnings.of_recovery(line));
             self.checkpoints.migrations().iter().for_each(|line| warnings.of_recovery(line));
             self.checkpoints.dropped().iter().for_each(|line| warnings.of_checkpoint(line));
             for op in &job.launched().plan.operators {
