@@ -20,7 +20,8 @@ impl Plan {
 
     /// Of each operator a hash of its branch: of itself, and of the operators before and behind it that remember something or
     /// have properties or a name, the sources and the sinks. What is described elsewhere does not change it, nor does an added
-    /// `map`, `filter` or exchange, or another number of tasks or hosts.
+    /// `map`, `filter` or exchange, or another number of tasks or hosts; but `random` has a seed, which is a property. A further
+    /// output of a `split` changes what is before the `split`, and the order of inputs counts where streams meet.
     fn branches(&self) -> Vec<u64> {
         let mut senders = vec![Vec::new(); self.stages.len()];
         let mut receivers = senders.clone();
@@ -160,9 +161,13 @@ mod tests {
             other.unique().sink_name("other").for_each(drop);
             one.unique().for_each(drop);
         };
+        let random: Add = |env| env.range(0..9).random(7).unique().for_each(drop);
         let one = of_kind("unique", &plan(&[ONE]));
         assert_eq!(of_kind("unique", &plan(&[mapped])), one);
         assert_eq!(of_kind("unique", &plan(&[split]))[1..], one);
+        assert_ne!(of_kind("unique", &plan(&[random])), one, "it has a seed");
+        let source = |add: Add| of_kind("range", &plan(&[add]));
+        assert_ne!(source(split), source(ONE), "it has two sinks");
     }
 
     #[test]
