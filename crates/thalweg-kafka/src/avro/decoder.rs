@@ -86,7 +86,7 @@ struct Entry {
 struct Asked {
     /// When and why it could not be used. Held while it is requested.
     failed: Mutex<Option<(Instant, Reason)>>,
-    /// Those who wait for a thread that requests it, while there is one.
+    /// The readers that wait for a thread that requests it, while there is one.
     waiting: Mutex<Option<Vec<SplitWaker>>>,
 }
 
@@ -145,7 +145,7 @@ impl AvroDecoder {
         })
     }
 
-    /// Has another thread request the schema, and wake who waits for it.
+    /// Has another thread request the schema, and wake the readers that wait for it.
     #[cold]
     fn request_aside(&self, id: u32, waits: &Waits) -> std::result::Result<&Plan, Reason> {
         let asked = self.0.asked(id);

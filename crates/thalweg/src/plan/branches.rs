@@ -1,11 +1,11 @@
-//! What tells the operators of a job apart wherever the program describes them: the branches that they are in.
+//! Hashes by which operators of a job are known wherever the program describes them: those of the branches that they are in.
 
 use super::fingerprint::IGNORED;
 use super::{Operator, Placement, Plan};
 use crate::checkpoint::Described;
 use crate::data::{hash_bytes, mix};
 
-/// Tells what is behind an operator from what is before it.
+/// Makes the hash of what is behind an operator another one than that of the same before it.
 const BEHIND: u64 = 1;
 
 impl Plan {

@@ -1,7 +1,7 @@
 //! The keys of a task that are on disk, and their part of checkpoints.
 //!
 //! Their states are in a [`KeyStore`], which checkpoints cannot copy as it changes in place. So in a job with checkpoints
-//! each key that goes to the store or comes back is also written to a *log*, a spill file that only grows: a checkpoint refers
+//! each key that goes to the store or leaves it is also written to a *log*, a spill file that only grows: a checkpoint refers
 //! to what the log holds at its barrier, and copies what was written since the one before. When most of the log is of no use
 //! any more, another one is begun with all that is in the store.
 //!

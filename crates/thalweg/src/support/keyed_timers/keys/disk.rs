@@ -1,7 +1,7 @@
 //! Moves keys out of the table when memory is short, and back when they are needed.
 //!
 //! Half of the keys go at a time: those whose hashes follow the ones that went last, so that each key goes in its turn and
-//! neighbours in the store go together. A key comes back with its next record, when it is due, or at the end of the input.
+//! neighbours in the store go together. A key returns with its next record, when it is due, or at the end of the input.
 //! Many may come back between two accounts of memory: when what they own is too much, the table [is
 //! closed](GroupTable::place_or_close), and the next new key has memory accounted for before it gets a place.
 
