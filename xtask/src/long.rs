@@ -4,10 +4,9 @@
 
 use crate::fuzz::{self, Amount};
 use crate::process::{Totals, cargo, run_tests};
-use crate::{hosts, kafka, objects};
+use crate::{hosts, inputs, kafka, objects};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Instant;
 
 /// Run the randomised tests at length: hours
@@ -123,9 +122,7 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
             some_ran(&totals)
         }
         Part::Kafka => {
-            // Short enough to be typed again.
-            let random = || RandomState::new().hash_one(kills) % 1_000_000_000;
-            let seed = arguments.kafka_seed.unwrap_or_else(random);
+            let seed = arguments.kafka_seed.unwrap_or_else(inputs::seed);
             let mut totals = Totals::default();
             kafka::kill(*kills, seed, &mut totals).with_context(|| {
                 format!("the times are those of `--kills {kills} --kafka-seed {seed}`")

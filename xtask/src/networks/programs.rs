@@ -3,7 +3,9 @@
 
 use super::job::Program;
 use super::lab::Lab;
-use anyhow::{Context, Result, bail, ensure};
+use crate::inputs::{Numbers, text};
+use crate::rows::{published, same, sorted, visible};
+use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -11,31 +13,6 @@ use std::path::Path;
 /// The programs.
 pub(super) const BUILT: [&str; 4] =
     ["wordcount", "windowed_wordcount", "connected_components", "network_jobs"];
-
-/// Numbers that look random, and are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
-
-/// A text of some thousand different words, by lines.
-fn text(lines: u64) -> Vec<Vec<String>> {
-    let mut numbers = Numbers(1);
-    let mut word = || {
-        let mut rest = numbers.below(20_000) + 1;
-        let mut word = String::new();
-        while rest > 0 {
-            word.push(char::from(b'a' + (rest % 26) as u8));
-            rest /= 26;
-        }
-        word
-    };
-    (0..lines).map(|_| (0..8).map(|_| word()).collect()).collect()
-}
 
 fn write_text(lab: &Lab, name: &str, text: &[Vec<String>]) -> Result<String> {
     let lines: Vec<_> = text.iter().map(|line| line.join(" ")).collect();
@@ -68,22 +45,6 @@ impl Known<'_> {
     pub(super) fn check(&self) -> Result<()> {
         self.is(&self.job.answer()?)
     }
-}
-
-/// Fails unless these are the rows, which are sorted.
-fn same(mut found: Vec<String>, rows: &[String]) -> Result<()> {
-    found.sort();
-    if let Some((found, row)) = found.iter().zip(rows).find(|(found, row)| found != row) {
-        bail!("another answer: \"{found}\" where \"{row}\" should be");
-    }
-    ensure!(found.len() == rows.len(), "{} rows, not {}", found.len(), rows.len());
-    Ok(())
-}
-
-fn sorted(rows: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort();
-    rows
 }
 
 /// Counts the words of a text.
@@ -119,7 +80,7 @@ pub(super) fn windows(lab: &Lab, lines: u64) -> Result<Known<'_>> {
 /// Finds the connected components of a graph with long paths: a loop, in one of its forms.
 pub(super) fn components<'a>(lab: &'a Lab, form: &str) -> Result<Known<'a>> {
     const NODES: u64 = 4000;
-    let mut numbers = Numbers(2);
+    let mut numbers = Numbers::new(2);
     let edges: Vec<_> =
         (0..NODES * 6 / 10).map(|_| (numbers.below(NODES), numbers.below(NODES))).collect();
     let mut least: BTreeMap<u64, u64> =
@@ -182,31 +143,6 @@ pub(super) fn sessions_in_are_whole(folder: &Path) -> Result<()> {
     let mut expected = session_rows();
     expected.retain(|row| row.split('\t').next().is_some_and(|sensor| sensors.contains(sensor)));
     same(rows.clone(), &expected)
-}
-
-/// The lines of the published files of a folder.
-fn published(folder: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for file in visible(folder)? {
-        let text = fs::read_to_string(folder.join(file)).context("a part cannot be read")?;
-        found.extend(text.lines().map(str::to_owned));
-    }
-    Ok(found)
-}
-
-/// The files of a folder that are published; none if there is no such folder.
-pub(super) fn visible(folder: &Path) -> Result<Vec<String>> {
-    if !folder.exists() {
-        return Ok(Vec::new());
-    }
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder).context("the output cannot be read")? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 /// Fails if a file of the job is published.
