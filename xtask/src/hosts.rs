@@ -102,7 +102,7 @@ pub(crate) fn soak(seconds: u64) -> Result<()> {
 }
 
 /// Builds the command `thalweg` and all example programs; returns the path of it, and the folder of those.
-fn build() -> Result<[PathBuf; 2]> {
+pub(crate) fn build() -> Result<[PathBuf; 2]> {
     // At once: without examples, whose packages' tests need more features of dependencies, the engine would be built again.
     run(&mut cargo(["build", "--release", "--workspace", "--bin", "thalweg", "--examples"]))?;
     let release = metadata::read()?.target.join("release");

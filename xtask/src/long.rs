@@ -4,7 +4,7 @@
 
 use crate::fuzz::{self, Amount};
 use crate::process::{Totals, cargo, run_tests};
-use crate::{hosts, inputs, kafka, objects};
+use crate::{hosts, inputs, kafka, killed, objects};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::time::Instant;
@@ -12,8 +12,8 @@ use std::time::Instant;
 /// Run the randomised tests at length: hours
 ///
 /// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, one job with checkpoints
-/// for minutes, jobs that are killed with their checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker,
-/// hundreds of times.
+/// for minutes, example programs with checkpoints whose processes are killed hundreds of times, jobs that are killed with their
+/// checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker, hundreds of times.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -21,6 +21,7 @@ Examples:
   cargo xtask long --part generated --jobs 100000 --seed 7
   cargo xtask long --part fuzz --executions 1000000
   cargo xtask long --part soak --seconds 1800
+  cargo xtask long --part killed --kills 500 --kill-seed 7
   cargo xtask long --part kafka --kills 50 --kafka-seed 7")]
 pub(crate) struct Arguments {
     /// Only this part; may be given several times
@@ -47,9 +48,13 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 180)]
     seconds: u64,
 
-    /// Kills in each test of Kafka
-    #[arg(long, default_value_t = 200)]
+    /// Kills of each example program with checkpoints, and in each test of Kafka
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     kills: u64,
+
+    /// The seed of when and how example programs are killed, as an earlier run has printed it; a random one by default
+    #[arg(long)]
+    kill_seed: Option<u64>,
 
     /// The seed of the times between kills, as an earlier run has printed it; a random one by default
     #[arg(long)]
@@ -63,6 +68,7 @@ enum Part {
     Check,
     Fuzz,
     Soak,
+    Killed,
     Objects,
     Kafka,
 }
@@ -76,6 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Part::Check,
         Part::Fuzz,
         Part::Soak,
+        Part::Killed,
         Part::Objects,
         Part::Kafka,
     ] {
@@ -116,6 +123,12 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
         }
         Part::Fuzz => fuzz::run_targets(None, &Amount::Executions(*executions)),
         Part::Soak => hosts::soak(*seconds),
+        Part::Killed => {
+            let seed = arguments.kill_seed.unwrap_or_else(inputs::seed);
+            let mut totals = Totals::default();
+            killed::check(*kills, seed, &mut totals)?;
+            some_ran(&totals)
+        }
         Part::Objects => {
             let mut totals = Totals::default();
             objects::long(&mut totals)?;

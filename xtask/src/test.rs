@@ -7,8 +7,8 @@
 use crate::beside::{Beside, Ended, Niceness};
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
-    examples, first_program, fuzz, hosts, kafka, kubernetes, metadata, mpi, networks, objects,
-    oracles, profile, reproduce, setup, temporary, tidy, unlinked,
+    examples, first_program, fuzz, hosts, inputs, kafka, killed, kubernetes, metadata, mpi,
+    networks, objects, oracles, profile, reproduce, setup, temporary, tidy, unlinked,
 };
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
@@ -128,6 +128,15 @@ const STEPS: &[Step] = &[
         fast: false,
         run: |totals| {
             hosts::check(totals)?;
+            some_ran(totals)
+        },
+    },
+    Step {
+        name: "killed",
+        about: "examples with checkpoints whose processes are killed go on, and give the same answer",
+        fast: false,
+        run: |totals| {
+            killed::check(killed::USUAL, inputs::seed(), totals)?;
             some_ran(totals)
         },
     },

@@ -60,7 +60,7 @@ pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
 }
 
 /// The processes whose environment has this variable with this value.
-pub(super) fn processes_with(variable: &str) -> Vec<u32> {
+pub(crate) fn processes_with(variable: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten();
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     numbers
@@ -72,7 +72,7 @@ pub(super) fn processes_with(variable: &str) -> Vec<u32> {
 }
 
 /// The children of a process.
-pub(super) fn children(process: u32) -> Vec<u32> {
+pub(crate) fn children(process: u32) -> Vec<u32> {
     let listed = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
     listed.unwrap_or_default().split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
