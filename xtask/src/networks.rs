@@ -11,6 +11,7 @@ mod job;
 mod lab;
 mod launched;
 mod programs;
+mod recovered;
 mod strangers;
 
 use crate::process::{FAILURES, Totals, cargo, program, root, run_tests};
@@ -116,7 +117,7 @@ fn run_inside(target: &Path, names: &[String]) -> Result<()> {
         names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str()))
     };
     let (mut passed, mut failures) = (0, Vec::new());
-    for case in [cases::CASES, faults::CASES, strangers::CASES, launched::CASES]
+    for case in [cases::CASES, faults::CASES, recovered::CASES, strangers::CASES, launched::CASES]
         .concat()
         .iter()
         .filter(chosen)

@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "a full disk", run: full_disk },
 ];
 
-const CUT: Link = Link { delay: 0.0, jitter: 0.0, loss: 0.0, rate: 0.0, cut: true };
+pub(super) const CUT: Link = Link { delay: 0.0, jitter: 0.0, loss: 0.0, rate: 0.0, cut: true };
 
 /// Starts sessions on three hosts that write to the folder `sessions`, and waits until they are in the middle.
 fn in_the_middle(lab: &Lab) -> Result<Job> {
@@ -38,7 +38,7 @@ fn in_the_middle(lab: &Lab) -> Result<Job> {
 }
 
 /// Fails unless all have failed because one of these hosts is lost, one of them after a silence, and there is no output.
-fn all_have_lost(lab: &Lab, ended: Vec<Ended>, lost: &[usize], how: &str) -> Result<()> {
+pub(super) fn all_have_lost(lab: &Lab, ended: Vec<Ended>, lost: &[usize], how: &str) -> Result<()> {
     let mut first_hand = false;
     for ended in ended {
         let Ended { host, stderr, .. } = ended.failed_with(&[])?;
@@ -50,7 +50,7 @@ fn all_have_lost(lab: &Lab, ended: Vec<Ended>, lost: &[usize], how: &str) -> Res
     nothing_is_in(&lab.path("sessions"))
 }
 
-const SILENCE: &str = "nothing arrived from it for";
+pub(super) const SILENCE: &str = "nothing arrived from it for";
 
 fn cut_one_way(lab: &Lab) -> Result<()> {
     for (from, to) in [(0, 1), (1, 0), (2, 1)] {

@@ -23,8 +23,13 @@ pub(super) struct Program<'a> {
     listed_ports: bool,
     lost_after: &'static str,
     connect_timeout: &'static str,
+    /// Where its checkpoints are, if it has some.
+    checkpoints: Option<PathBuf>,
     folder: PathBuf,
 }
+
+/// The time between checkpoints.
+const INTERVAL: &str = "50ms";
 
 impl<'a> Program<'a> {
     pub(super) fn new(lab: &'a Lab, file: PathBuf, arguments: &[&str]) -> Self {
@@ -41,6 +46,7 @@ impl<'a> Program<'a> {
             listed_ports: false,
             lost_after,
             connect_timeout,
+            checkpoints: None,
             folder,
         }
     }
@@ -63,6 +69,11 @@ impl<'a> Program<'a> {
 
     pub(super) fn connect_timeout(self, connect_timeout: &'static str) -> Self {
         Self { connect_timeout, ..self }
+    }
+
+    /// With checkpoints in a folder that all hosts share.
+    pub(super) fn checkpoints(self, folder: PathBuf) -> Self {
+        Self { checkpoints: Some(folder), ..self }
     }
 
     /// Where the first host listens.
@@ -102,7 +113,11 @@ impl<'a> Program<'a> {
     /// Starts one of the hosts by a command that runs another one there.
     pub(super) fn start_host_by(&self, host: usize, mut command: Command) -> Result<Process> {
         command.arg(&self.file).args(["--host-id", &host.to_string(), "--cores", "2"]);
-        command.arg("--hosts").arg(self.write_hosts()?).args(&self.arguments);
+        command.arg("--hosts").arg(self.write_hosts()?);
+        if let Some(folder) = &self.checkpoints {
+            command.arg("--checkpoint").arg(folder).args(["--checkpoint-interval", INTERVAL]);
+        }
+        command.args(&self.arguments);
         self.spawn(host, command)
     }
 
@@ -163,7 +178,7 @@ impl Process {
     /// Waits until the process has said something on standard error.
     pub(super) fn until_said(&mut self, what: &str) -> Result<()> {
         let end = Instant::now() + LONG;
-        while !read(&self.stderr)?.contains(what) {
+        while !self.has_said(what)? {
             let ended = self.child.try_wait()?;
             if ended.is_some() || Instant::now() > end {
                 let (host, said) = (self.host, read(&self.stderr)?);
@@ -172,6 +187,11 @@ impl Process {
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
+    }
+
+    /// Whether the process has said something on standard error.
+    pub(super) fn has_said(&self, what: &str) -> Result<bool> {
+        Ok(read(&self.stderr)?.contains(what))
     }
 
     /// Waits until the process has ended.
