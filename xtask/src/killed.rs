@@ -70,6 +70,8 @@ impl Tally {
 pub(crate) fn check(kills: u64, seed: u64, totals: &mut Totals) -> Result<()> {
     // It ends what was started with this process.
     setup::debian("setpriv", "util-linux")?;
+    // Its package has `kill`, which shells have as well, so that it seems to be there.
+    setup::debian("pgrep", "procps")?;
     let setting = Setting::new()?;
     println!(
         "the seed is {seed}: `cargo xtask long --part killed --kills {kills} --kill-seed {seed}`"

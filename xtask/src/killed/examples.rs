@@ -47,7 +47,7 @@ pub(super) const EXAMPLES: &[Example] = &[
     Example {
         name: "components",
         program: "connected_components",
-        input: |folder, size| with_flags(&["--form", "delta"], path(folder, 2500 * size)?),
+        input: |folder, size| Ok(with_flags(&["--form", "delta"], path(folder, 2500 * size)?)),
         largest: 16,
         may_shrink: true,
     },
@@ -56,7 +56,8 @@ pub(super) const EXAMPLES: &[Example] = &[
         program: "pagerank",
         input: |folder, size| {
             let rounds = (40 * size).to_string();
-            with_flags(&["--form", "integer", "--iterations", &rounds], graph(folder)?)
+            let flags = ["--form", "integer", "--iterations", &rounds];
+            Ok(with_flags(&flags, graph(folder)?))
         },
         largest: 16,
         may_shrink: true,
@@ -85,9 +86,8 @@ pub(super) const EXAMPLES: &[Example] = &[
 ];
 
 /// These flags, and an input.
-fn with_flags(flags: &[&str], input: String) -> Result<Vec<String>> {
-    let flags = flags.iter().map(|&flag| flag.to_owned());
-    Ok(flags.chain([input]).collect())
+fn with_flags(flags: &[&str], input: String) -> Vec<String> {
+    flags.iter().map(|&flag| flag.to_owned()).chain([input]).collect()
 }
 
 /// The arguments of a query of Nexmark, whose events each process makes when it starts.
