@@ -214,8 +214,8 @@ fn with(arguments: &[String], more: &[(&str, &str)]) -> Vec<String> {
     arguments.iter().cloned().chain(more).collect()
 }
 
-/// Whether a start has gone on from a checkpoint, by what it says: it must be the newest, whose number is `before`, or 0 if there
-/// was none. A start may have been killed before it says so.
+/// Whether a start has gone on from a checkpoint, by what it says: it must be the newest, whose number is `before`, or 0 if
+/// there was none. A start may have been killed before it says so.
 fn is_resumed(before: u64, said: &str) -> Result<bool> {
     ensure!(!said.contains(" panicked at "), "a process has panicked: {said}");
     match resumed_from(said) {

@@ -13,7 +13,8 @@ use std::time::Instant;
 ///
 /// All hostile programs, thousands of generated jobs, every `check` with many seeds, the fuzz targets, one job with checkpoints
 /// for minutes, example programs with checkpoints whose processes are killed hundreds of times, jobs that are killed with their
-/// checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker, hundreds of times.
+/// checkpoints in an object store, and jobs between topics of Kafka that are killed, or their hosts, or their broker, hundreds of
+/// times.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -156,8 +156,8 @@ fn kill(lab: &Lab, mut job: Job, host: usize) -> Result<()> {
     all_have_lost(lab, job.end()?, &[host], how).with_context(|| format!("host {host}"))
 }
 
-/// Checkpoints fail with a warning as long as there is no room for them, and the job goes on; when there is room, they are taken
-/// again.
+/// Checkpoints fail with a warning as long as there is no room for them, and the job goes on; when there is room, they are
+/// taken again.
 fn full_disk(lab: &Lab) -> Result<()> {
     let disk = lab.path("disk");
     let _small = Small::mount(&disk)?;
