@@ -25,6 +25,11 @@ const STORED: u8 = 1;
 const TAKEN: u8 = 0;
 /// The bytes of the filter: one for so many of the cache.
 const FILTER: usize = 8;
+/// Hashes that may have been added to the filter, beside twice as many as there are keys, before it is made anew: one for so
+/// many of its bits. With few keys, one search in seventy finds nothing then.
+const STALE: usize = 16;
+/// A filter is not made anew for keys that are more than one for so many of its bits, as it would be as full again.
+const CROWDED: usize = 4;
 /// The bytes of a hash.
 const HASH: usize = 8;
 
@@ -47,11 +52,14 @@ struct Filter {
     words: Vec<u64>,
     /// How many there are to be, a power of two.
     size: usize,
+    /// The hashes that were added.
+    added: usize,
 }
 
 impl Filter {
     fn new(bytes: usize) -> Self {
-        Self { words: Vec::new(), size: (bytes / size_of::<u64>()).max(1).next_power_of_two() }
+        let size = (bytes / size_of::<u64>()).max(1).next_power_of_two();
+        Self { words: Vec::new(), size, added: 0 }
     }
 
     fn bytes(&self) -> usize {
@@ -60,6 +68,18 @@ impl Filter {
 
     fn clear(&mut self) {
         self.words.fill(0);
+        self.added = 0;
+    }
+
+    /// Removes every hash, and the memory.
+    fn release(&mut self) {
+        (self.words, self.added) = (Vec::new(), 0);
+    }
+
+    /// Whether many of the hashes are of keys that are not on disk any more, where so many are.
+    fn is_stale(&self, keys: usize) -> bool {
+        let bits = self.size * u64::BITS as usize;
+        self.added > 2 * keys + bits / STALE && keys <= bits / CROWDED
     }
 
     /// The words and bits of a hash.
@@ -75,6 +95,7 @@ impl Filter {
         if self.words.is_empty() {
             self.words.resize(self.size, 0);
         }
+        self.added += 1;
         for (word, bit) in self.places(hash) {
             self.words[word] |= bit;
         }
@@ -217,6 +238,11 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
         self.store.bytes() + self.filter.bytes()
     }
 
+    /// The bytes of all keys on disk and their states.
+    pub(super) fn held(&self) -> u64 {
+        self.store.held()
+    }
+
     /// The bytes written so far.
     pub(super) fn written(&self) -> u64 {
         let log = self.log.as_ref().map_or(0, |log| log.written + log.writer.bytes());
@@ -250,7 +276,22 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
             }
             true
         })?;
+        self.renew_filter()?;
         self.check_log()
+    }
+
+    /// Makes the filter anew if it [is stale](Filter::is_stale): so many keys have come back that reading all others costs
+    /// less than writing those has cost.
+    fn renew_filter(&mut self) -> Result<()> {
+        let Self { store, filter, .. } = self;
+        if !filter.is_stale(store.len()) {
+            return Ok(());
+        }
+        filter.clear();
+        store.for_each(|entry| {
+            filter.add(entry.hash());
+            true
+        })
     }
 
     /// Fills an entry in, but for the times at which it is due.
@@ -325,6 +366,13 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
         })?;
         self.check_log()?;
         failed.map_or(Ok(taken), Err)
+    }
+
+    /// Releases the memory and the file of a store without keys.
+    pub(super) fn release(&mut self) {
+        debug_assert!(self.is_empty());
+        self.store.clear();
+        self.filter.release();
     }
 
     /// Removes every key.
@@ -466,5 +514,38 @@ mod tests {
         assert!(others < 200, "{others} of 10,000 others");
         filter.clear();
         assert!(!filter.may_have(1) && filter.bytes() == 8 << 10);
+        filter.release();
+        assert!(!filter.may_have(1) && filter.bytes() == 0);
+    }
+
+    #[cfg(not(miri))]
+    #[test]
+    fn a_filter_forgets_keys_that_have_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cold = Cold::<u64, u64>::new(SpillDir::new(folder.path(), "keys"), 64 << 10, 0);
+        let hash = |key: u64| u64::hash(key.probe());
+        let put = |cold: &mut Cold<u64, u64>, mut keys: std::ops::Range<u64>| {
+            let fill = |entry: &mut Entry| match keys.next() {
+                Some(key) => {
+                    Cold::<u64, u64>::fill(entry, hash(key), &key, &(key + 1));
+                    true
+                }
+                None => false,
+            };
+            cold.put_all(fill).unwrap();
+        };
+        put(&mut cold, 0..100);
+        for round in 1..=30 {
+            let keys = round * 1000..(round + 1) * 1000;
+            put(&mut cold, keys.clone());
+            for key in keys {
+                assert_eq!(cold.take(hash(key), &key).unwrap(), Some(key + 1));
+            }
+        }
+        assert!((0..100).all(|key| cold.filter.may_have(hash(key))));
+        let others = (1 << 32..(1 << 32) + 10_000).filter(|key| cold.filter.may_have(hash(*key)));
+        let others = others.count();
+        assert!(others < 1000, "{others} of 10,000 others");
+        assert_eq!(cold.len(), 100);
     }
 }

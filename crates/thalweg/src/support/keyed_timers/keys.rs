@@ -635,6 +635,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
         if self.ending == 0 {
             self.plant_lack();
+            self.gives_back();
         }
         if self.accounts.is_crowded() {
             self.table.reopen();
@@ -722,7 +723,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
         let calendar = if S::Clocks::ANY_ORDER { self.calendar.bytes() } else { 0 };
         let states = heap + weighed.bytes() + unweighed;
-        table + timers + calendar + states + beside + self.cold.bytes()
+        let choosing = disk::CHOOSING * self.table.len();
+        table + timers + calendar + states + beside + choosing + self.cold.bytes()
     }
 
     /// Whether there is memory for everything, if the table has `table` bytes; reserves it.

@@ -1,7 +1,8 @@
 //! Moves keys out of the table when memory is short, and back when they are needed.
 //!
 //! Half of the keys go at a time: those whose hashes follow the ones that went last, so that each key goes in its turn and
-//! neighbours in the store go together. A key returns with its next record, when it is due, or at the end of the input.
+//! neighbours in the store go together. Memory is short then, so they are not listed at once but in pieces, whose bounds are
+//! found by a sample. A key returns with its next record, when it is due, or at the end of the input.
 //! Many may come back between two accounts of memory: when what they own is too much, the table [is
 //! closed](GroupTable::place_or_close), and the next new key has memory accounted for before it gets a place.
 
@@ -16,6 +17,44 @@ pub(super) const ALWAYS: usize = 64 << 10;
 /// A single state that owns more than one part in this many of the budget stays in memory, since it would be there more than once for
 /// a moment.
 const LARGE: usize = 4;
+
+/// The keys of which a sample is taken to choose those that go.
+const SAMPLE: usize = 1024;
+/// The pieces in which half of many keys goes: those of one are listed at a time.
+const PIECES: usize = 8;
+/// The bytes for each key of the table that choosing takes, beside 32 KiB at most.
+pub(super) const CHOOSING: usize = 2;
+
+/// A key that goes to disk: how far its hash is behind the hand, its slot, and its number in the order of slots.
+type Chosen = (u64, usize, usize);
+
+/// The most keys of one piece, of so many: a quarter more than an equal share of half of them.
+fn most_in_a_piece(keys: usize) -> usize {
+    let share = keys / 2 / PIECES;
+    share + share / 4
+}
+
+/// Which keys of a table have gone to disk, by their numbers in the order of slots.
+struct Gone {
+    bits: Vec<u64>,
+    count: usize,
+}
+
+impl Gone {
+    /// None of so many keys.
+    fn of(keys: usize) -> Self {
+        Self { bits: vec![0; keys.div_ceil(64)], count: 0 }
+    }
+
+    fn add(&mut self, number: usize) {
+        self.bits[number / 64] |= 1 << (number % 64);
+        self.count += 1;
+    }
+
+    fn has(&self, number: usize) -> bool {
+        self.bits[number / 64] & (1 << (number % 64)) != 0
+    }
+}
 
 /// The bytes of a store's cache, where the base of the budget has so many.
 pub(super) fn cache(base: usize) -> usize {
@@ -136,29 +175,90 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.accounts.failed {
             return false;
         }
-        let (mut chosen, mut all, hand) = (Vec::new(), 0, self.hand);
-        self.table.for_each_place(|slot, hash, entry| {
-            if !entry.state.is_spent() {
-                chosen.push((hash.wrapping_sub(hand), slot, all));
+        let (live, all, bounds) = self.bounds();
+        // Of many, some more than an equal share, as the bounds are those of a sample.
+        let most = if bounds.len() > 1 { most_in_a_piece(live) } else { live };
+        let (mut gone, mut after) = (Gone::of(all), None);
+        for until in bounds.iter().copied() {
+            if let Err(error) = self.move_between(after, until, most, &mut gone) {
+                self.accounts.fail(error);
+                return false;
             }
-            all += 1;
-        });
-        chosen.sort_unstable();
-        let live = chosen.len();
-        chosen.truncate((live / 2).max(live.min(FEW)));
-        if let Some(&(last, ..)) = chosen.last() {
-            self.hand = hand.wrapping_add(last).wrapping_add(1);
+            after = Some(until);
+        }
+        if let Some(last) = after {
+            self.hand = self.hand.wrapping_add(last).wrapping_add(1);
+        }
+        if gone.count == 0 && live == all {
+            return self.insists();
         }
 
-        let most = self.accounts.budget.limit() / LARGE;
-        let (mut is_gone, mut moved) = (vec![false; all], 0);
-        let mut next = chosen.iter();
+        let Self { table, accounts, .. } = self;
+        let mut number = 0;
+        table.rebuild(live - gone.count + 1, |slot| {
+            number += 1;
+            if gone.has(number - 1) {
+                accounts.leaves(slot);
+                return false;
+            }
+            accounts.keeps(slot)
+        });
+        self.set_calendar();
+        self.forget_superseded(0);
+        self.weigh();
+        self.accounts.came = 0;
+        true
+    }
+
+    /// How many keys are not spent, how many there are in all, and which go: those whose hashes are up to so far behind the
+    /// hand, by the bounds of the pieces in which they go. Of many keys, the bounds are those of a sample.
+    fn bounds(&self) -> (usize, usize, Vec<u64>) {
+        let (hand, every) = (self.hand, self.accounts.live.div_ceil(SAMPLE).max(1));
+        let (mut live, mut all, mut sample) = (0_usize, 0, Vec::with_capacity(SAMPLE));
+        self.table.for_each_place(|_, hash, entry| {
+            all += 1;
+            if !entry.state.is_spent() {
+                if live.is_multiple_of(every) {
+                    sample.push(hash.wrapping_sub(hand));
+                }
+                live += 1;
+            }
+        });
+        sample.sort_unstable();
+        let go = (sample.len() / 2).max(sample.len().min(FEW));
+        let pieces = if every == 1 { 1 } else { PIECES };
+        let last_of = |piece: usize| sample.get((go * piece / pieces).checked_sub(1)?).copied();
+        (live, all, (1..=pieces).filter_map(last_of).collect())
+    }
+
+    /// Moves keys to disk whose hashes are between two distances behind the hand, at most so many, and none whose state is too
+    /// large.
+    fn move_between(
+        &mut self,
+        after: Option<u64>,
+        until: u64,
+        most: usize,
+        gone: &mut Gone,
+    ) -> Result<()> {
+        let hand = self.hand;
+        let (mut chosen, mut number): (Vec<Chosen>, _) = (Vec::with_capacity(most), 0);
+        self.table.for_each_place(|slot, hash, entry| {
+            let distance = hash.wrapping_sub(hand);
+            let is_between = after.is_none_or(|after| distance > after) && distance <= until;
+            if is_between && chosen.len() < most && !entry.state.is_spent() {
+                chosen.push((distance, slot, number));
+            }
+            number += 1;
+        });
+        chosen.sort_unstable();
+
+        let largest = self.accounts.budget.limit() / LARGE;
+        let mut next = chosen.into_iter();
         let Self { table, cold, .. } = self;
-        let stored = cold.put_all(|entry| {
-            loop {
-                let Some(&(distance, slot, number)) = next.next() else { return false };
+        cold.put_all(|entry| {
+            for (distance, slot, number) in next.by_ref() {
                 let filled = table.see_at(slot, |key, Slot { state, .. }| {
-                    let is_small = state.heap() + state.owned() <= most;
+                    let is_small = state.heap() + state.owned() <= largest;
                     if is_small {
                         Cold::<K, S>::fill(entry, hand.wrapping_add(distance), key, state);
                         entry.due = times_of::<S>(state);
@@ -166,35 +266,40 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
                     is_small
                 });
                 if filled == Some(true) {
-                    is_gone[number] = true;
-                    moved += 1;
+                    gone.add(number);
                     return true;
                 }
             }
-        });
-        if let Err(error) = stored {
-            self.accounts.fail(error);
-            return false;
-        }
-        drop(chosen);
-        if moved == 0 && live == all {
-            return self.insists();
-        }
+            false
+        })
+    }
 
-        let Self { table, accounts, .. } = self;
-        let mut is_gone = is_gone.into_iter();
-        table.rebuild(live - moved + 1, |slot| match is_gone.next() {
-            Some(true) => {
-                accounts.leaves(slot);
-                false
+    /// Where few keys are on disk, and there is room for them: takes them back, and releases the memory of the store.
+    pub(super) fn gives_back(&mut self) {
+        let of_store = self.cold.bytes();
+        if of_store == 0
+            || self.cold.len() > PORTION
+            || self.accounts.failed
+            || is_planted(Fault::HasNoRoom)
+        {
+            return;
+        }
+        if !self.cold.is_empty() {
+            let live = self.live();
+            if self.table.slots() > SPARSE * (live + FEW) {
+                self.rebuild(2 * live);
             }
-            _ => accounts.keeps(slot),
-        });
-        self.set_calendar();
-        self.forget_superseded(0);
-        self.weigh();
-        self.accounts.came = 0;
-        true
+            // As much less than what they have in any case that they do not go again at once.
+            let base = self.accounts.budget.base();
+            let in_memory = self.bytes(self.table.bytes()) - of_store;
+            let held = usize::try_from(self.cold.held()).unwrap_or(usize::MAX);
+            if in_memory.saturating_add(held) > base - base / 4 || !self.return_some() {
+                return;
+            }
+        }
+        if self.cold.is_empty() {
+            self.cold.release();
+        }
     }
 
     /// Takes the memory of what has to stay in memory from others; the job fails if they need it too.
@@ -282,5 +387,28 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
         let failure = self.accounts.failure.take();
         Err(failure.unwrap_or_else(|| self.lack_of_memory()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_choosing_takes_is_within_what_is_reserved_for_it() {
+        for keys in [SAMPLE + 1, 5000, 1_000_000] {
+            let listed = most_in_a_piece(keys) * size_of::<Chosen>();
+            let marked = Gone::of(keys).bits.len() * size_of::<u64>();
+            assert!(listed + marked <= CHOOSING * keys + 64, "{keys} keys");
+        }
+        assert!(SAMPLE * (size_of::<Chosen>() + size_of::<u64>()) <= 32 << 10);
+    }
+
+    #[test]
+    fn keys_are_marked_by_their_numbers() {
+        let mut gone = Gone::of(130);
+        [0, 63, 64, 129].into_iter().for_each(|number| gone.add(number));
+        let marked: Vec<usize> = (0..130).filter(|number| gone.has(*number)).collect();
+        assert_eq!((marked, gone.count), (vec![0, 63, 64, 129], 4));
     }
 }

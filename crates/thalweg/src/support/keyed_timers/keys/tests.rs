@@ -312,6 +312,56 @@ mod on_disk {
     }
 
     #[test]
+    fn half_of_many_keys_goes_at_a_time_and_each_in_its_turn() {
+        let (mut keys, _) = operator(64 << 20);
+        const ALL: u32 = 20_000;
+        for key in 0..ALL {
+            assert!(add(&mut keys, key, i64::from(key)));
+        }
+        let all = ALL as usize;
+        let mut before = 0;
+        for round in 0..3 {
+            assert!(keys.keys.evict());
+            let (on_disk, left) = (keys.keys.cold.len(), keys.keys.table.len());
+            assert_eq!((on_disk + left, keys.keys.live()), (all, all), "round {round}");
+            let half = (all - before) / 2;
+            let gone = on_disk - before;
+            assert!(gone > half * 3 / 4 && gone < half * 5 / 4, "{gone} of {half}");
+            before = on_disk;
+        }
+        let fired = until(&mut keys, i64::from(ALL));
+        assert!(fired.into_iter().eq((0..ALL).map(|key| (i64::from(key), key))));
+    }
+
+    #[test]
+    fn the_memory_of_the_store_is_given_back() {
+        let (mut keys, _) = operator(1 << 20);
+        const LATE: i64 = 1 << 40;
+        for key in 0..8000 {
+            // A few stay.
+            let due = if key % 200 == 0 { LATE } else { i64::from(key) };
+            assert!(add(&mut keys, key, due));
+        }
+        keys.resume();
+        assert!(keys.keys.cold.bytes() > 0 && keys.keys.cold.len() > PORTION);
+        let before = keys.keys.accounts.budget.bytes();
+        assert_eq!(until(&mut keys, LATE - 1).len(), 7960);
+        keys.resume();
+        assert_eq!((keys.keys.live(), keys.keys.cold.len(), keys.keys.cold.bytes()), (40, 0, 0));
+        let held = keys.keys.accounts.budget.bytes();
+        assert!(held < before / 2, "{held} of {before}");
+        assert_eq!(until(&mut keys, LATE).len(), 40);
+        // It is there again when it is needed.
+        for key in 0..8000 {
+            assert!(add(&mut keys, key, LATE + 1));
+        }
+        assert!(!keys.keys.cold.is_empty());
+        assert_eq!(until(&mut keys, LATE + 1).len(), 8000);
+        keys.resume();
+        assert_eq!((keys.keys.live(), keys.keys.cold.bytes()), (0, 0));
+    }
+
+    #[test]
     fn a_round_of_a_loop_forgets_what_is_on_disk() {
         let (mut keys, _) = operator(100_000);
         for round in 0..2 {
