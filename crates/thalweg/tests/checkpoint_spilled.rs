@@ -337,6 +337,42 @@ fn states_of_keys_are_restored_and_their_records_come_in_order() {
     );
 }
 
+/// Numbers that have no end for the plan.
+fn endless(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+    let run = run.clone();
+    env.generate(f64::INFINITY, |n| (n < RECORDS).then_some(n)).inspect(move |_| run.see())
+}
+
+/// The key of eight numbers that follow one another, and of eight others much later.
+fn of_sixteen(n: u64) -> String {
+    format!("{:0150}", n % (RECORDS / 2) / 8)
+}
+
+#[test]
+fn states_of_keys_without_an_end_are_restored() {
+    let numbered = |env: &Environment, run: &Run| {
+        let keyed = endless(env, run).group_by(|n| of_sixteen(*n));
+        let numbered = keyed.stateful_map(0u64, |_, seen, _| {
+            *seen += 1;
+            *seen
+        });
+        // Pairs end with the shorter stream.
+        numbered.unkey().zip(env.iter(0..RECORDS)).map(|(pair, _)| pair).collect()
+    };
+    let keys = (0..RECORDS / 16).map(|key| of_sixteen(8 * key));
+    restored(numbered, keys.flat_map(|key| (1..=16).map(move |n| (key.clone(), n))));
+}
+
+#[test]
+fn unique_records_without_an_end_are_restored() {
+    let unique = |env: &Environment, run: &Run| {
+        let unique = endless(env, run).map(of_sixteen).unique();
+        // A few more, so that the numbers end first, which come twice.
+        unique.zip(env.iter(0..RECORDS / 16 + 100)).map(|(key, _)| key).collect()
+    };
+    restored(unique, (0..RECORDS / 16).map(|key| of_sixteen(8 * key)));
+}
+
 #[test]
 fn unique_records_are_restored() {
     let unique = |env: &Environment, run: &Run| numbers(env, run).map(key).unique().collect();

@@ -171,6 +171,34 @@ fn states_by_key_go_to_disk() {
     });
 }
 
+/// Numbers that have no end for the plan.
+fn endless(env: &Environment) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+    env.generate(f64::INFINITY, |n| (n < RECORDS).then_some(n))
+}
+
+/// The sum of as many numbers, which have an end for the plan: pairs end with the shorter stream.
+fn sum_of_endless(
+    env: &Environment,
+    stream: Stream<impl Chain<Item = u64, Time = ()>>,
+) -> Output<Vec<u64>> {
+    sum(stream.zip(env.iter(0..RECORDS)).map(|(n, _)| n))
+}
+
+#[test]
+fn states_by_key_go_to_disk_without_an_end() {
+    run("stateful_map without an end", Must::Spill, RECORDS / 10 * 55, |env| {
+        let lists = endless(env).group_by(|n| n / 10);
+        let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| {
+            all.push(text(n));
+            all.len() as u64
+        });
+        sum_of_endless(env, lists.unkey().map(|(_, len)| len))
+    });
+    run("unique without an end", Must::Spill, ALL, |env| {
+        sum_of_endless(env, endless(env).map(text).unique().map(|text| text.len() as u64))
+    });
+}
+
 #[test]
 fn orders_and_pairs_go_to_disk() {
     run("sorted", Must::Spill, ALL, |env| {
@@ -189,8 +217,8 @@ fn state_that_cannot_spill_is_refused_by_name() {
         let list = list.fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));
         sum(list.unkey().map(|(_, list)| bytes(&list)))
     });
-    run("stateful_map without an end", Must::Refuse("stateful_map ("), 0, |env| {
-        let lists = env.generate(f64::INFINITY, Some).group_by(|n| n % KEYS);
+    run("stateful_map of one key without an end", Must::Refuse("stateful_map ("), 0, |env| {
+        let lists = env.generate(f64::INFINITY, Some).group_by(|_| 0u64);
         let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| all.push(text(n)));
         lists.unkey().for_each(drop);
         sum(env.iter(0..1u64))

@@ -19,7 +19,7 @@
 use crate::checkpoint::{SavedFile, Saving};
 use crate::data::{Data, Wire};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Reservation;
+use crate::memory::{Claim, Reservation};
 use crate::plan::TaskContext;
 use crate::state::{ShareReader, SpillDir, SpillShare, SpillWriter};
 use std::collections::VecDeque;
@@ -131,11 +131,15 @@ pub(crate) fn part_of(hash: u64, depth: u32) -> usize {
 }
 
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
-    /// The overflow of the operator with this number. Where `ends` is false, the input has no end after which parts
-    /// on disk could be processed, and nothing may be written.
-    pub(crate) fn new(cx: &TaskContext<'_>, op: usize, ends: bool) -> Self {
-        let reservation = if ends { cx.spillable(op) } else { cx.fixed(op) };
-        Self { depth: 0, ..Self::of_part(reservation, cx.spill.clone()) }
+    /// The overflow of the operator with this number, whose input ends.
+    pub(crate) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
+        Self { depth: 0, ..Self::of_part(cx.spillable(op), cx.spill.clone()) }
+    }
+
+    /// That of an operator whose keys are in no table, but [elsewhere](super::keyed_timers).
+    pub(crate) fn of_no_table(cx: &TaskContext<'_>) -> Self {
+        let reservation = cx.memory.unnamed(Claim::Spillable);
+        Self { depth: 0, frozen: true, ..Self::of_part(reservation, cx.spill.clone()) }
     }
 
     /// That of a part which was split once, by [`part_of`], and is now processed.

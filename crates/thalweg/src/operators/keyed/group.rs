@@ -260,7 +260,7 @@ where
             absorb: self.absorb.clone(),
             table: GroupTable::new(),
             weighed: HeapEstimate::new(),
-            overflow: Overflow::new(cx, self.op, true),
+            overflow: Overflow::new(cx, self.op),
         };
         let state = cx.state::<SavedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;

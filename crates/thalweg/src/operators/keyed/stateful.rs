@@ -4,9 +4,12 @@
 //! written to disk (see [`overflow`](crate::support::overflow)), with their timestamps, and processed part by part after the end. Where
 //! the states themselves keep growing, all states are written to disk, and all later records too. Event time stands still behind the
 //! operator as long as anything is there.
+//!
+//! On a stream without an end no record can wait. Its keys go to disk themselves, with their states, and come back with their
+//! next records: they are those of [keyed timers](crate::support::keyed_timers), none of which is ever due.
 
 use crate::checkpoint::{Redistribution, StateHandle};
-use crate::data::{Data, Key, Portable, Record, Wire};
+use crate::data::{Data, DecodeError, Key, Portable, Record, Schema, Wire};
 use crate::error::{Error, Result};
 use crate::exchange::Hashed;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
@@ -15,6 +18,7 @@ use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
+use crate::support::keyed_timers::{KeyedTimers, NoClock, TimedState, TimerClock};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::support::passed_time::PassedTime;
 use crate::time::{Time, Timestamp};
@@ -47,6 +51,67 @@ pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
         table: &mut GroupTable<Self::Key, Self::State>,
         item: I::Of<'a>,
     ) -> Option<<Self::Out as Record>::Of<'a>>;
+
+    /// As [`take`](Self::take), on a stream without an end. Returns nothing, too, where there is no room for the key, nor on
+    /// disk: the job has failed then.
+    #[doc(hidden)]
+    fn take_endless<'a>(
+        &self,
+        keys: &mut EndlessKeys<Self::Key, Self::State>,
+        item: I::Of<'a>,
+    ) -> Option<<Self::Out as Record>::Of<'a>>;
+}
+
+/// The keys of a stream without an end, with their states.
+pub type EndlessKeys<K, S> = KeyedTimers<K, Remembered<S>>;
+
+/// The state of a key that is never due, and kept for good. It is saved as the state is.
+pub struct Remembered<S>(pub(super) S);
+
+impl<S: Data> Data for Remembered<S> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        S::decode(input).map(Self)
+    }
+
+    fn key_hash(&self) -> u64 {
+        self.0.key_hash()
+    }
+
+    fn schema() -> Schema {
+        S::schema()
+    }
+
+    fn heap_size(&self) -> usize {
+        self.0.heap_size()
+    }
+}
+
+impl<S: Data> TimedState for Remembered<S> {
+    type Clocks = NoClock;
+    type Owned = S;
+
+    #[inline(always)]
+    fn due(&self, _: TimerClock) -> Option<i64> {
+        None
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        0
+    }
+
+    fn owned(&self) -> usize {
+        self.0.heap_size()
+    }
 }
 
 /// The chain that ends in an operator with a state per key. All records of a key must reach the same task.
@@ -57,6 +122,14 @@ pub struct Remembering<C, X> {
     pub(super) bounded: bool,
     pub(super) step: X,
 }
+
+/// The name of the states in checkpoints.
+const TABLE: &str = "table";
+/// For messages: what is kept of keys without an end, and what would need less.
+const WORDS: (&str, &str) = (
+    "the states",
+    "smaller states, or finer keys, need less, and so do windows and `process`, which forget keys",
+);
 
 impl<C, X> Chain for Remembering<C, X>
 where
@@ -77,15 +150,21 @@ where
             step: self.step.clone(),
             table: GroupTable::new(),
             weighed: HeapEstimate::new(),
-            overflow: Overflow::new(cx, self.op, self.bounded),
-            bounded: self.bounded,
+            overflow: Overflow::of_no_table(cx),
+            endless: None,
             failed: false,
             emitted: 0,
             keys: 0,
         };
-        let state = cx.state::<SavedState<C::Item, X>>(self.op, "table", Redistribution::ByKey);
-        let Core { table, weighed, overflow, .. } = &mut core;
-        restore_all(&state, table, weighed, overflow)?;
+        let mut state = StateHandle::none();
+        if self.bounded {
+            core.overflow = Overflow::new(cx, self.op);
+            state = cx.state::<SavedState<C::Item, X>>(self.op, TABLE, Redistribution::ByKey);
+            let Core { table, weighed, overflow, .. } = &mut core;
+            restore_all(&state, table, weighed, overflow)?;
+        } else {
+            core.endless = Some(KeyedTimers::without_time(cx, self.op, TABLE, WORDS)?);
+        }
         self.prev.attach(
             cx,
             RememberingPush {
@@ -130,7 +209,8 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     weighed: HeapEstimate<X::State>,
     /// Holds the records whose keys are not in the table and have no room there, each with the bits of its time.
     overflow: Overflow<Hashed<I>, EvictedState<I, X>>,
-    bounded: bool,
+    /// All keys, if the input has no end: the table has none, and the overflow is frozen.
+    endless: Option<EndlessKeys<X::Key, X::State>>,
     failed: bool,
     emitted: u64,
     /// The number of keys in the parts that are done.
@@ -156,12 +236,23 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     /// Processes a record, or writes it to disk when its key has no room in the table.
     #[inline(always)]
     fn take<T: Time, N: Push<X::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) {
-        if (self.table.is_full() || self.overflow.is_frozen()) && !self.has_room_for(&item) {
-            self.set_aside(item, time);
-            return;
-        }
-        self.weighed.changed();
-        if let Some(out) = guard(&self.op, || self.step.take(&mut self.table, item)) {
+        let out = 'out: {
+            if self.overflow.is_frozen() || self.table.is_full() {
+                // Here, and not on the path of a table that has room.
+                if let Some(keys) = &mut self.endless {
+                    let step = &self.step;
+                    break 'out guard(&self.op, || step.take_endless(keys, item));
+                }
+                if !self.has_room_for(&item) {
+                    self.set_aside(item, time);
+                    return;
+                }
+            }
+            self.weighed.changed();
+            guard(&self.op, || self.step.take(&mut self.table, item))
+        };
+        // At one place: what follows is compiled here.
+        if let Some(out) = out {
             self.emitted += 1;
             next.push(out, time);
         }
@@ -181,18 +272,17 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
         if self.failed {
             return;
         }
-        if self.bounded {
-            let hash = guard(&self.op, || self.step.hash(&item));
-            if let Err(error) = self.overflow.write(hash, &(bits_of(time), item)) {
-                self.fail(error);
-            }
-            return;
+        let hash = guard(&self.op, || self.step.hash(&item));
+        if let Err(error) = self.overflow.write(hash, &(bits_of(time), item)) {
+            self.fail(error);
         }
-        self.run_out();
     }
 
-    /// Accounts for the memory of the table and the states.
+    /// Accounts for the memory of the keys and the states.
     fn account(&mut self) {
+        if let Some(keys) = &mut self.endless {
+            return keys.settle();
+        }
         if self.weighed.is_due(|| self.table.len()) {
             self.weighed.weigh(self.table.values().map(Data::heap_size));
         }
@@ -205,9 +295,6 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     #[cold]
     #[inline(never)]
     fn evict(&mut self) {
-        if !self.bounded {
-            return self.run_out();
-        }
         if self.overflow.is_hopeless(self.table.len(), self.weighed.bytes()) {
             let what = format!(
                 "what is remembered for {} keys, one or as many as share all bits of their hash, is more than the \
@@ -222,17 +309,6 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
         if let Err(error) = evict(table, &mut self.overflow) {
             self.fail(error);
         }
-    }
-
-    #[cold]
-    fn run_out(&mut self) {
-        let what = format!(
-            "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it \
-             remember, and on a stream without an end none can wait on disk; windows and `process`, which forget keys, need less",
-            self.table.len(),
-            self.overflow.limit(),
-        );
-        self.fail(self.overflow.refused(what));
     }
 
     fn fail(&mut self, error: Error) {
@@ -281,6 +357,15 @@ where
     }
 
     fn event(&mut self, event: Event) {
+        if let Some(keys) = &mut self.core.endless {
+            keys.hold(event);
+            keys.release();
+            // The end of a job that has failed would look like a regular one.
+            if !(keys.has_failed() && event.completes()) {
+                self.next.event(event);
+            }
+            return;
+        }
         match event {
             Event::Round(_) | Event::End => {
                 // No record needs it any more.
@@ -348,8 +433,10 @@ where
     fn report(&mut self, report: &mut Report) {
         let op = self.core.op.id();
         report.emitted(op, self.core.emitted);
-        report.keys(op, self.core.keys + self.core.table.len() as u64);
-        report.spilled(op, self.core.overflow.bytes());
+        let endless = self.core.endless.as_ref();
+        let (live, spilled) = endless.map_or((0, 0), |keys| (keys.live(), keys.spilled()));
+        report.keys(op, self.core.keys + (self.core.table.len() + live) as u64);
+        report.spilled(op, self.core.overflow.bytes() + spilled);
         self.next.report(report);
     }
 }
@@ -368,6 +455,9 @@ where
 
     #[inline(always)]
     fn prefetch(&self, hash: u64) {
-        self.core.table.prefetch_slot(hash);
+        match &self.core.endless {
+            None => self.core.table.prefetch_slot(hash),
+            Some(keys) => keys.prefetch(hash),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Maps each value with a state per key.
 
 use super::partition::Placed;
-use super::stateful::{Remembering, Step};
+use super::stateful::{EndlessKeys, Remembered, Remembering, Step};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::plan::{Origin, Scope};
@@ -38,12 +38,12 @@ where
     ///
     /// Memory: one state per key, for as long as the job runs. The state is declared: the plan shows it. On a stream
     /// that ends, the records of keys for which there is no room are written to disk, and processed after the end;
-    /// where the states keep growing, they are written to disk too.
+    /// where the states keep growing, they are written to disk too. On a stream without an end, keys go to disk with their
+    /// states, and come back with their next records.
     ///
     /// # Errors
     ///
-    /// On a stream without an end, the job fails when keys and states exceed the memory budget. On any stream, a
-    /// single key whose state is larger than a quarter of the budget may fail it.
+    /// A single key whose state is larger than a quarter of the memory budget may fail the job.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -150,16 +150,31 @@ where
         let output = (self.f)(key.borrow(), state, value);
         Some((key, output))
     }
+
+    #[inline(always)]
+    fn take_endless<'a>(
+        &self,
+        keys: &mut EndlessKeys<G::Key, S>,
+        item: I::Of<'a>,
+    ) -> Option<<Self::Out as Record>::Of<'a>> {
+        let hash = self.keys.hash(&item);
+        let start = || Remembered(S::clone(&self.init));
+        let mut visit = keys.visit(hash, self.keys.key(&item), start)?;
+        let (key, value) = self.keys.pair(item);
+        let output = (self.f)(key.borrow(), &mut visit.state().0, value);
+        visit.leave(hash);
+        Some((key, output))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::Environment;
     use crate::check::{check, every};
     use crate::config::Config;
     use crate::operators::time::Watermarks;
     use crate::operators::window::EventTimeWindow;
     use crate::time::Timestamp;
-    use crate::{Environment, ErrorKind};
     use std::time::Duration;
 
     /// The number of each record among those of its key.
@@ -216,10 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_beyond_memory_wait_on_disk_or_are_refused_by_name() -> crate::Result<()> {
-        let small = || Environment::with_config(Config { memory: 200_000, ..Config::default() });
+    fn keys_beyond_memory_wait_on_disk() -> crate::Result<()> {
+        let env = Environment::with_config(Config { memory: 200_000, ..Config::default() });
         let last = |_: &u64, last: &mut u64, n: u64| std::mem::replace(last, n);
-        let env = small();
         let n = 100_000;
         let out = env.range(0..2 * n).group_by(move |i| i % n).stateful_map(n, last);
         let out = out.collect::<Vec<_>>();
@@ -228,13 +242,53 @@ mod tests {
         out.sort_unstable();
         let expected = (0..n).flat_map(|key| [(key, key), (key, n)]);
         assert!(out.into_iter().eq(expected));
-
-        let env = small();
-        let endless = env.generate(f64::INFINITY, Some).group_by(|n| *n).stateful_map(0, last);
-        endless.unkey().for_each(drop);
-        let error = env.run().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Memory);
-        assert!(error.operator().unwrap_or_default().starts_with("stateful_map ("), "{error}");
         Ok(())
+    }
+
+    /// Without an end, each record has its result at once, wherever its key is.
+    #[test]
+    fn keys_of_an_endless_stream_go_to_disk_and_come_back() -> crate::Result<()> {
+        let one = std::num::NonZeroUsize::MIN;
+        let config =
+            Config { memory: 200_000, cores: one, keyed_tasks_per_core: one, ..Config::default() };
+        let env = Environment::with_config(config);
+        let n = 8_000;
+        let endless = env.generate(f64::INFINITY, move |i| (i < 2 * n).then_some(i));
+        let last = endless
+            .group_by(move |i| i % n)
+            .stateful_map(n, |_, last: &mut u64, i| (std::mem::replace(last, i), i));
+        let out = last.unkey().to_channel();
+        let job = env.start()?;
+        let mut out = out.collect::<crate::Result<Vec<_>>>()?;
+        let stats = job.wait()?;
+        let spilled = stats.operators.iter().filter(|op| op.spilled_bytes > 0);
+        assert!(spilled.map(|op| &*op.kind).eq(["stateful_map"]), "{stats}");
+        out.sort_unstable();
+        let expected = (0..n).flat_map(|key| [(key, (n, key)), (key, (key, n + key))]);
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort_unstable();
+        assert_eq!(out, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn endless_streams_are_interrupted_and_go_on() {
+        let n = 3000u64;
+        let key = |n: u64| format!("{:0300}", n % 1000);
+        check(|env| {
+            let endless = env.generate(f64::INFINITY, move |i| (i < n).then_some(i));
+            let seen =
+                endless.group_by(move |i| key(*i)).stateful_map(0, |_, seen: &mut u64, _| {
+                    *seen += 1;
+                    *seen
+                });
+            // Pairs end with the shorter stream.
+            seen.unkey().zip(env.iter(0..n)).map(|(seen, _)| seen)
+        })
+        .any_tasks()
+        .memory(1 << 12)
+        .must_restore()
+        .seeds(4)
+        .equals((0..n).map(move |i| (key(i), i / 1000 + 1)));
     }
 }

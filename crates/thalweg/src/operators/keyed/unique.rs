@@ -3,7 +3,7 @@
 use super::distinct::{Distinct, Whole};
 use super::local_unique::Sieve;
 use super::partition::{add_hash, by_hash};
-use super::stateful::{Remembering, Step};
+use super::stateful::{EndlessKeys, Remembered, Remembering, Step};
 use crate::exchange::Hashed;
 use crate::plan::{Origin, Scope};
 use crate::state::GroupTable;
@@ -15,15 +15,14 @@ impl<C: Chain> Stream<C> {
     ///
     /// Equal records are sent to the same task, which keeps a copy of each distinct record. Duplicates of records
     /// that a task has seen recently are dropped before they are sent, where they are frequent enough. A new record
-    /// is emitted at once, so this works for unbounded streams too, as long as their distinct records fit into the
-    /// memory budget. On a stream that ends, records for which there is no room are written to disk, and emitted
-    /// after the end, in no particular order. Which of several equal records from different tasks is emitted is not
+    /// is emitted at once, so this works for unbounded streams too, whose distinct records go to disk beyond the memory
+    /// budget, and stay there for as long as the job runs. On a stream that ends, records for which there is no room are
+    /// written to disk, and emitted after the end, in no particular order. Which of several equal records from different tasks is emitted is not
     /// defined. To keep one record per key, group by the key and `reduce`.
     ///
     /// # Errors
     ///
-    /// On a stream without an end, the job fails when its distinct records exceed the memory budget; on one with an
-    /// end, when the disk is full.
+    /// When the disk is full.
     ///
     /// ```
     /// use thalweg::{Environment, text};
@@ -90,13 +89,28 @@ impl<I: Distinct + ?Sized> Step<Hashed<I>> for First<I> {
         seen.upsert(hash, key.probe(), key, || new = true);
         new.then_some(item)
     }
+
+    #[inline(always)]
+    fn take_endless<'a>(
+        &self,
+        seen: &mut EndlessKeys<I, ()>,
+        (hash, item): (u64, I::Of<'a>),
+    ) -> Option<I::Of<'a>> {
+        let mut new = false;
+        let start = || {
+            new = true;
+            Remembered(())
+        };
+        seen.visit(hash, I::whole(&item), start)?.leave(hash);
+        new.then_some(item)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::Environment;
     use crate::check::every;
     use crate::config::Config;
-    use crate::{Environment, ErrorKind};
 
     #[test]
     fn each_record_comes_once() {
@@ -117,14 +131,25 @@ mod tests {
         });
     }
 
-    /// On a stream without an end, in a job that runs until it is stopped.
+    /// On a stream without an end, each new record is emitted at once, and what was seen is on disk.
     #[test]
-    fn unbounded_input_beyond_memory_fails_and_names_the_operator() {
-        let env = Environment::with_config(Config { memory: 100_000, ..Config::default() });
-        env.generate(f64::INFINITY, Some).unique().for_each(drop);
-        let error = env.run().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Memory);
-        assert!(error.operator().unwrap_or_default().starts_with("unique ("), "{error}");
+    fn unbounded_input_beyond_memory_goes_to_disk() -> crate::Result<()> {
+        let one = std::num::NonZeroUsize::MIN;
+        let config =
+            Config { memory: 200_000, cores: one, keyed_tasks_per_core: one, ..Config::default() };
+        let env = Environment::with_config(config);
+        // More than the sieve remembers.
+        let n = 25_000;
+        let endless = env.generate(f64::INFINITY, move |i| (i < 2 * n).then_some(i));
+        let out = endless.map(move |i| i % n).unique().to_channel();
+        let job = env.start()?;
+        let mut out = out.collect::<crate::Result<Vec<_>>>()?;
+        let stats = job.wait()?;
+        let unique = stats.operators.iter().find(|op| op.kind == "unique");
+        assert!(unique.is_some_and(|op| op.spilled_bytes > 0), "{stats}");
+        out.sort_unstable();
+        assert!(out.into_iter().eq(0..n));
+        Ok(())
     }
 
     #[test]

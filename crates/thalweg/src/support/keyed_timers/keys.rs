@@ -188,18 +188,29 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         hint: &'static str,
     ) -> Result<Self> {
         let (watermark, before) = SavedWatermark::of_owner(cx, op)?;
-        let table = cx.state::<(K::Owned, S)>(op, "keys", Redistribution::ByKey);
+        let mut keys = Self::without_time(cx, op, "keys", (what, hint))?;
+        (keys.watermark, keys.saved.watermark) = (before, watermark);
+        Ok(keys)
+    }
+
+    /// As [`new`](Self::new), for an operator that needs no watermark: its keys are never due, and are in checkpoints under the
+    /// name `state`.
+    pub(crate) fn without_time(
+        cx: &TaskContext<'_>,
+        op: usize,
+        state: &str,
+        words: (&'static str, &'static str),
+    ) -> Result<Self> {
+        let table = cx.state::<(K::Owned, S)>(op, state, Redistribution::ByKey);
         let budget = Budget::new(cx.fixed(op), cx.spillable(op), cx.tasks);
-        let mut keys =
-            Self::of(cx.op(op), budget, cx.spill.clone(), cx.clock.clone(), (what, hint));
-        keys.watermark = before;
+        let mut keys = Self::of(cx.op(op), budget, cx.spill.clone(), cx.clock.clone(), words);
         if table.is_on() {
             keys.cold.begin_log(cx.spill);
         }
         // First, as it also does again how keys came back that were in memory, of which some may go to disk.
         keys.cold.restore(&table, cx.spill, |state, entry| entry.due = times_of(state))?;
         restore_keys::<K, S>(&table, |hash, key, state| keys.restore_key(hash, key, state))?;
-        keys.saved = Saved { table, watermark };
+        keys.saved.table = table;
         Ok(keys)
     }
 
@@ -277,7 +288,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// The bytes written to disk.
-    pub(super) fn spilled(&self) -> u64 {
+    pub(crate) fn spilled(&self) -> u64 {
         self.cold.written()
     }
 
@@ -369,7 +380,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// Holds an event, which is passed on when everything that is due before it is done.
-    pub(super) fn hold(&mut self, event: Event) {
+    pub(crate) fn hold(&mut self, event: Event) {
         self.ended |= event.completes();
         self.held = Some(event);
     }
@@ -385,7 +396,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// Releases the held event: everything that is due before it is done.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         if let Some(event) = self.held {
             self.save(event);
         }
@@ -627,7 +638,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// Between batches: drops spent keys and superseded timers when there are many, and accounts for the memory in
     /// use.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.forget_spent();
         self.forget_superseded(SUPERSEDED);
         if self.accounts.weighed.is_due(|| self.table.len()) {
