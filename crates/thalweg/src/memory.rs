@@ -90,6 +90,8 @@ impl fmt::Debug for Holder {
 pub struct Reservation {
     pool: MemoryPool,
     bytes: usize,
+    /// The most bytes that it may have, whatever the pool has.
+    most: usize,
     claim: Claim,
     holder: Option<Arc<Holder>>,
 }
@@ -134,7 +136,7 @@ impl MemoryPool {
 
     /// An empty reservation that belongs to no operator.
     pub(crate) fn unnamed(&self, claim: Claim) -> Reservation {
-        Reservation { pool: self.clone(), bytes: 0, claim, holder: None }
+        Reservation { pool: self.clone(), bytes: 0, most: usize::MAX, claim, holder: None }
     }
 
     /// An empty reservation for an operator's task; `wake` wakes the task when it should release memory.
@@ -146,7 +148,8 @@ impl MemoryPool {
     ) -> Reservation {
         let holder = Arc::new(Holder { operator, bytes: AtomicUsize::new(0), wake });
         lock(&self.0.holders).push(Arc::clone(&holder));
-        Reservation { pool: self.clone(), bytes: 0, claim, holder: Some(holder) }
+        let most = usize::MAX;
+        Reservation { pool: self.clone(), bytes: 0, most, claim, holder: Some(holder) }
     }
 
     /// So many bytes in flight, until they are dropped.
@@ -259,15 +262,22 @@ impl Drop for InFlight {
 }
 
 impl Reservation {
-    /// Another empty reservation, with the same claim, for the same operator's task.
+    /// Another empty reservation, with the same claim and limit, for the same operator's task.
     pub(crate) fn another(&self) -> Self {
-        match &self.holder {
+        let another = match &self.holder {
             None => self.pool.unnamed(self.claim),
             Some(holder) => {
                 let (operator, wake) = (Arc::clone(&holder.operator), holder.wake.clone());
                 self.pool.named(self.claim, operator, wake)
             }
-        }
+        };
+        another.at_most(self.most)
+    }
+
+    /// The same, which never has more than so many bytes.
+    pub(crate) fn at_most(mut self, most: usize) -> Self {
+        self.most = most;
+        self
     }
 
     /// The bytes held.
@@ -301,7 +311,7 @@ impl Reservation {
     }
 
     /// Makes the reservation `bytes` large. Shrinking always succeeds; growing fails, and changes
-    /// nothing, when the pool does not have the difference.
+    /// nothing, when the pool does not have the difference, or the reservation has a limit below.
     #[must_use = "a refused reservation must lead to a spill or an error"]
     pub fn try_resize(&mut self, bytes: usize) -> bool {
         let pool = &*self.pool.0;
@@ -313,6 +323,9 @@ impl Reservation {
             pool.used.fetch_sub(less, Ordering::Relaxed);
             self.set(bytes);
             return true;
+        }
+        if bytes > self.most {
+            return false;
         }
         let more = bytes - self.bytes;
         let take = |from: &AtomicUsize, limit: usize| {
@@ -381,6 +394,16 @@ mod tests {
         assert_eq!((pool.used(), pool.peak()), (40, 100));
         assert!(b.try_resize(0));
         assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn a_limit_holds_whatever_is_free() {
+        let pool = MemoryPool::new(100);
+        let mut cache = pool.unnamed(Claim::Spillable).at_most(30);
+        assert!(!cache.try_resize(31) && cache.try_resize(30));
+        let mut another = cache.another();
+        assert!(!another.try_resize(31) && another.try_resize(20) && another.try_resize(0));
+        assert_eq!(pool.used(), 30);
     }
 
     #[test]

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::check::check;
 use thalweg::checkpoint::CheckpointDir;
-use thalweg::config::{CheckpointConfig, Config};
+use thalweg::config::{CheckpointConfig, Config, StateBackend};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{EventTimeWindow, Pane, SessionWindow};
 use thalweg::time::Timestamp;
-use thalweg::{Chain, Environment, Output, Stream};
+use thalweg::{Chain, Environment, ErrorKind, Output, Stream};
 
 const RECORDS: u64 = 60_000;
 const KEYS: u64 = 9000;
@@ -301,6 +301,52 @@ fn states_and_timers_of_keys_are_restored() {
         keyed.process(Counted).unkey().collect()
     };
     restored(counts, of_eights());
+}
+
+/// As [`finish`], on three cores with another state backend, and with so much memory.
+fn finish_with<R>(
+    folder: &Path,
+    job: Job<R>,
+    state_backend: StateBackend,
+    memory: usize,
+) -> thalweg::Result<Vec<R>> {
+    let mut config = environment(folder, 3).config().clone();
+    (config.state_backend, config.memory) = (state_backend, memory);
+    let env = Environment::with_config(config);
+    let out = job(&env, &Run::default());
+    env.run()?;
+    out.take()
+}
+
+#[test]
+fn jobs_go_on_with_another_state_backend() {
+    let numbered = |env: &Environment, run: &Run| {
+        let keyed = in_eights(env, run).group_by(|n| format!("{:0150}", n / 8));
+        keyed.process(Counted).unkey().collect()
+    };
+    let folder = interrupted(numbered, 2);
+    let expected: Vec<_> = of_eights().collect();
+    for (backend, memory) in [(StateBackend::Disk, MEMORY), (StateBackend::Memory, 64 << 20)] {
+        let again = copy(folder.path());
+        let mut found: Vec<(String, u64)> =
+            finish_with(again.path(), numbered, backend, memory).unwrap();
+        found.sort();
+        assert!(found == expected, "{backend}: {} of {}", found.len(), expected.len());
+    }
+    let again = copy(folder.path());
+    let error = finish_with(again.path(), numbered, StateBackend::Memory, MEMORY).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+
+    // Records that wait on disk would be written there again.
+    let folder = interrupted(counts, 2);
+    let again = copy(folder.path());
+    let mut found = finish_with(again.path(), counts, StateBackend::Disk, 1 << 20).unwrap();
+    found.sort();
+    assert!(found.into_iter().eq((0..MANY).map(|key| (key, RECORDS / MANY))));
+    let again = copy(folder.path());
+    let error = finish_with(again.path(), counts, StateBackend::Memory, 64 << 20).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+    assert!(error.message().contains("state backend `memory`"), "{error}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use thalweg::config::{Config, HostConfig, Scheduler, Secret};
+use thalweg::config::{Config, HostConfig, Scheduler, Secret, StateBackend};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
 use thalweg::operators::window::{CountWindow, EventTimeWindow, GlobalWindow, SessionWindow};
@@ -388,6 +388,100 @@ impl Process<u64, u64> for Keep {
 fn sum(stream: Stream<impl Chain<Item = u64>>) -> Output<Vec<u64>> {
     let total = stream.fold_assoc(0, |sum, n| *sum += n, |sum, n| *sum += n);
     total.collect()
+}
+
+/// The records of the jobs below.
+const FEW: u64 = 12_000;
+
+/// A key that two of them have.
+fn of_two(n: u64) -> String {
+    text(n % (FEW / 2))
+}
+
+fn few_timed(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
+    let seconds = |n: &u64| Timestamp::from_secs(*n as i64);
+    env.iter(0..FEW).assign_timestamps(seconds, Watermarks::monotonous())
+}
+
+type Job = fn(&Environment) -> Output<Vec<u64>>;
+
+/// Jobs whose keys have states, of some 6 MiB or more, and their results.
+fn keyed_jobs() -> [(&'static str, u64, Job); 7] {
+    [
+        ("count", FEW, |env| {
+            let counts = env.range(0..FEW).map(of_two).group_by(|text| text.clone()).count();
+            sum(counts.unkey().map(|(_, count)| count))
+        }),
+        ("stateful_map", FEW / 2 * 3, |env| {
+            let keyed = env.range(0..FEW).map(of_two).group_by(|text| text.clone());
+            let numbered = keyed.stateful_map(0, |_, seen: &mut u64, _| {
+                *seen += 1;
+                *seen
+            });
+            sum(numbered.unkey().map(|(_, n)| n))
+        }),
+        ("stateful_map without an end", FEW / 2 * 3, |env| {
+            let endless = env.generate(f64::INFINITY, |n| (n < FEW).then_some(of_two(n)));
+            let numbered =
+                endless.group_by(|text| text.clone()).stateful_map(0, |_, seen: &mut u64, _| {
+                    *seen += 1;
+                    *seen
+                });
+            sum_of_endless(env, numbered.unkey().map(|(_, n)| n))
+        }),
+        ("unique", FEW / 2, |env| sum(env.range(0..FEW).map(of_two).unique().map(|_| 1))),
+        ("sessions", FEW, |env| {
+            let by = few_timed(env).group_by(|n| of_two(*n));
+            let counts = by.window(SessionWindow::new(Duration::from_secs(FEW))).count();
+            sum(counts.unkey().map(|(_, pane)| pane.value))
+        }),
+        ("process", FEW * LONG as u64, |env| {
+            sum(few_timed(env).group_by(|n| n / 2).process(Keep).unkey().map(|(_, bytes)| bytes))
+        }),
+        ("windows", FEW, |env| {
+            let by = few_timed(env).group_by(|n| of_two(*n));
+            let windows = EventTimeWindow::tumbling(Duration::from_secs(FEW));
+            sum(by.window(windows).count().unkey().map(|(_, pane)| pane.value))
+        }),
+    ]
+}
+
+fn with_backend(state_backend: StateBackend, memory: usize) -> Environment {
+    let mut config = configs().swap_remove(0);
+    (config.state_backend, config.memory) = (state_backend, memory);
+    Environment::with_config(config)
+}
+
+#[test]
+fn state_backends_change_no_result() {
+    let _alone = alone();
+    for (name, expected, job) in keyed_jobs() {
+        for backend in [StateBackend::MemoryThenDisk, StateBackend::Memory, StateBackend::Disk] {
+            let env = with_backend(backend, 32 * MIB);
+            let out = job(&env);
+            let stats = env.start().unwrap().wait().unwrap();
+            assert_eq!(out.take().unwrap(), [expected], "{name}, {backend}");
+            let spilled: u64 = stats.operators.iter().map(|op| op.spilled_bytes).sum();
+            match backend {
+                StateBackend::Memory => assert_eq!(spilled, 0, "{name}"),
+                StateBackend::Disk => assert!(spilled > 0, "{name}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_that_must_stay_in_memory_are_refused_with_advice() {
+    let _alone = alone();
+    for (name, _, job) in keyed_jobs() {
+        let env = with_backend(StateBackend::Memory, 2 * MIB);
+        let _out = job(&env);
+        let error = env.run().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Memory, "{name}: {error}");
+        let advice = "`--state-backend memory-then-disk`, which is the default, moves them there";
+        assert!(error.message().contains(advice), "{name}: {error}");
+    }
 }
 
 /// A sort that costs little on disk, behind windows that cost more.

@@ -109,6 +109,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "DIR", value_parser = allowed("spill-dir"))]
     spill_dir: Option<String>,
 
+    /// Where keys are with their states: memory-then-disk, memory (the job fails where they exceed
+    /// it), or disk (with a small part in memory)
+    ///
+    /// [env: THALWEG_STATE_BACKEND] [default: memory-then-disk]
+    #[arg(long, value_name = "WHERE", value_parser = allowed("state-backend"))]
+    state_backend: Option<String>,
+
     /// Print the plan of the first job and do not run it: text, dot (for Graphviz), json, or off
     ///
     /// [env: THALWEG_EXPLAIN] [default: off; text when no format is given]
@@ -351,7 +358,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 27] {
+    fn given(&self) -> [(&'static str, Option<&str>); 28] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -361,6 +368,7 @@ impl EngineArgs {
             ("keyed-tasks", self.keyed_tasks.as_deref()),
             ("credit", self.credit.as_deref()),
             ("spill-dir", self.spill_dir.as_deref()),
+            ("state-backend", self.state_backend.as_deref()),
             ("explain", self.explain.as_deref()),
             ("stats", self.stats.as_deref()),
             ("progress", self.progress.as_deref()),
@@ -471,7 +479,7 @@ impl Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{BatchMode, Progress, SETTINGS, Scheduler, StatsFormat};
+    use crate::config::{BatchMode, Progress, SETTINGS, Scheduler, StateBackend, StatsFormat};
     use clap::CommandFactory as _;
 
     fn outside(variables: &[(&str, &str)]) -> Outside {
@@ -542,6 +550,7 @@ mod tests {
             "1=3+1,count=9",
             "--credit=1MiB",
             "--spill-dir=/big",
+            "--state-backend=memory",
             "--stats",
             "--progress=always",
             "--allow-dropped-state",
@@ -553,6 +562,7 @@ mod tests {
         assert_eq!(settings.config.keyed_tasks_per_core.get(), 2);
         assert_eq!(settings.config.tasks.to_string(), "1=3+1,count=9");
         assert_eq!(settings.config.spill_dir, Path::new("/big"));
+        assert_eq!(settings.config.state_backend, StateBackend::Memory);
         assert_eq!((settings.stats, settings.explain), (Some(StatsFormat::Text), None));
         assert_eq!(settings.progress, Progress::Always);
     }

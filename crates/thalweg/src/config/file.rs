@@ -104,7 +104,7 @@ fn unknown(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{BatchMode, Scheduler};
+    use crate::config::{BatchMode, Scheduler, StateBackend};
     use crate::error::ErrorKind;
 
     fn read(text: &str) -> Result<Settings> {
@@ -116,11 +116,13 @@ mod tests {
     #[test]
     fn settings_are_strings_numbers_or_booleans() {
         let text = "# how we run\ncores = 3\nscheduler = \"thread-per-task\"\nstats = true\n\
-                    memory = 1_000_000\nbatch = 'timed:10:5us'\n";
+                    memory = 1_000_000\nbatch = 'timed:10:5us'\n\
+                    state-backend = 'memory'\n";
         let settings = read(text).unwrap();
         assert_eq!(settings.config.cores.get(), 3);
         assert_eq!(settings.config.scheduler, Scheduler::ThreadPerTask);
         assert_eq!(settings.config.memory, 1_000_000);
+        assert_eq!(settings.config.state_backend, StateBackend::Memory);
         let delay = std::time::Duration::from_micros(5);
         assert_eq!(settings.config.batch, BatchMode::Timed { size: 10, delay });
         assert!(settings.stats.is_some());

@@ -90,6 +90,8 @@ pub struct Config {
     pub memory: usize,
     /// The directory for spill files. By default the system's temporary directory.
     pub spill_dir: PathBuf,
+    /// Where keys are with their states: by default in memory, and on disk what exceeds it.
+    pub state_backend: StateBackend,
     /// How long windows may receive records without emitting a result before a warning says what holds event time
     /// back; `None` disables the warning. By default ten seconds. The same limit applies to a job that waits for the
     /// program, that is for the reader of [`to_channel`](crate::Stream::to_channel) or a sender of
@@ -180,6 +182,42 @@ pub enum Scheduler {
     },
 }
 
+/// Where keys are with their states: those of aggregates, folds and [`stateful_map`](crate::KeyedStream::stateful_map) by
+/// key, of [`unique`](crate::Stream::unique), windows, sessions, [`process`](crate::KeyedStream::process) and joins by time.
+///
+/// Results are the same with each. What is no state of keys, such as records to be sorted, the tables of other joins and
+/// caches, goes to disk with each when memory is short.
+///
+/// ```
+/// use thalweg::Environment;
+/// use thalweg::config::{Config, StateBackend};
+///
+/// let mut config = Config::default();
+/// config.state_backend = StateBackend::Disk;
+/// let env = Environment::with_config(config);
+/// let counts = env.iter(["a", "b", "a"]).map(str::to_owned).group_by(|name| name.clone()).count();
+/// let out = counts.collect::<std::collections::BTreeMap<_, _>>();
+/// env.run()?;
+/// assert_eq!(out.take()?["a"], 2);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateBackend {
+    /// In memory, and on disk what exceeds the [budget](Config::memory). The default.
+    #[default]
+    MemoryThenDisk,
+    /// In memory alone: where keys exceed the budget, the job fails with [`ErrorKind::Memory`](crate::ErrorKind::Memory).
+    /// For jobs that would be of no use at the speed of a disk. A job that goes on from a checkpoint with keys on disk takes
+    /// them into memory if they are those of sessions, `process`, joins by time, or a stream without an end; it is refused if
+    /// there are others.
+    Memory,
+    /// On disk, but for a part: all tasks of an operator together keep up to a sixteenth of the budget in memory, each of them
+    /// 64 KiB at least. The rest of the budget is left to other operators. Windows with early or late results, and of which
+    /// more than 32 overlap, stay in memory.
+    Disk,
+}
+
 /// When an exchange sends a batch that it is filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -245,6 +283,7 @@ impl Default for Config {
             encode_exchanges: false,
             memory: default_memory(),
             spill_dir: std::env::temp_dir(),
+            state_backend: StateBackend::default(),
             stall_after: Some(Duration::from_secs(10)),
             checkpoints: None,
             allow_dropped_state: false,

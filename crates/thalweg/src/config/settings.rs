@@ -5,8 +5,11 @@
 //! in this order, each over the ones before.
 
 use super::tasks::TASKS;
-use super::text::{BATCH, BYTES, COMPRESSION, SCHEDULER, WHOLE, bytes, span, whole};
-use super::{BatchMode, CheckpointConfig, Compression, Config, Scheduler, TaskCounts, Transport};
+use super::text::{BATCH, BYTES, COMPRESSION, SCHEDULER, STATE_BACKEND, WHOLE, bytes, span, whole};
+use super::{
+    BatchMode, CheckpointConfig, Compression, Config, Scheduler, StateBackend, TaskCounts,
+    Transport,
+};
 use crate::error::{Error, ErrorKind, Place, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -146,6 +149,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         name: "spill-dir",
         allowed: "the path of a folder",
         set: |to, text| (!text.is_empty()).then(|| to.config.spill_dir = text.into()),
+    },
+    Setting {
+        name: "state-backend",
+        allowed: STATE_BACKEND,
+        set: |to, text| text.parse::<StateBackend>().ok().map(|set| to.config.state_backend = set),
     },
     Setting {
         name: "explain",
@@ -460,6 +468,7 @@ mod tests {
             ("THALWEG_TASKS", "count=8,1=3+1"),
             ("THALWEG_CREDIT", "1KiB"),
             ("THALWEG_SPILL_DIR", "/big"),
+            ("THALWEG_STATE_BACKEND", "disk"),
             ("THALWEG_EXPLAIN", "dot"),
             ("THALWEG_STATS", "true"),
             ("THALWEG_PROGRESS", "never"),
@@ -490,6 +499,7 @@ mod tests {
         assert_eq!((config.turn.get(), config.keyed_tasks_per_core.get()), (2, 6));
         assert_eq!(config.tasks.to_string(), "1=3+1,count=8");
         assert_eq!((config.credit, &*config.spill_dir), (1024, Path::new("/big")));
+        assert_eq!(config.state_backend, StateBackend::Disk);
         assert_eq!(settings.explain, Some(Format::Dot));
         assert_eq!(settings.plan_against.as_deref(), Some(Path::new("/compared")));
         assert_eq!(settings.stats, Some(StatsFormat::Text));

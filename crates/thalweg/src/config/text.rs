@@ -2,7 +2,7 @@
 //!
 //! The same forms are valid in a file, in a variable and on the command line.
 
-use super::{BatchMode, Compression, Scheduler};
+use super::{BatchMode, Compression, Scheduler, StateBackend};
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -26,6 +26,7 @@ pub(super) const WHOLE: &str = "a whole number of at least 1";
 pub(super) const BYTES: &str =
     "a number of bytes of at least 1, alone or with a unit: KB, MB, GB, TB or KiB, MiB, GiB, TiB";
 pub(super) const SCHEDULER: &str = "work-stealing, thread-per-task, or deterministic[:SEED]";
+pub(super) const STATE_BACKEND: &str = "memory-then-disk, memory, or disk";
 pub(super) const COMPRESSION: &str = "none or lz4";
 pub(super) const BATCH: &str =
     "adaptive[:RECORDS], fixed:RECORDS, timed:RECORDS:DELAY (as in timed:1024:2ms), or single";
@@ -63,6 +64,31 @@ impl fmt::Display for Scheduler {
             Self::ThreadPerTask => f.write_str("thread-per-task"),
             Self::Deterministic { seed } => write!(f, "deterministic:{seed}"),
         }
+    }
+}
+
+/// `memory-then-disk`, `memory` or `disk`.
+impl FromStr for StateBackend {
+    type Err = NotAllowed;
+
+    fn from_str(text: &str) -> Result<Self, NotAllowed> {
+        match text {
+            "memory-then-disk" => Ok(Self::MemoryThenDisk),
+            "memory" => Ok(Self::Memory),
+            "disk" => Ok(Self::Disk),
+            _ => Err(NotAllowed(STATE_BACKEND)),
+        }
+    }
+}
+
+/// The text that [`FromStr`] reads.
+impl fmt::Display for StateBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MemoryThenDisk => "memory-then-disk",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+        })
     }
 }
 
@@ -217,6 +243,14 @@ mod tests {
         ] {
             assert_eq!(scheduler.to_string().parse(), Ok(scheduler));
         }
+    }
+
+    #[test]
+    fn state_backends_have_names() {
+        for backend in [StateBackend::MemoryThenDisk, StateBackend::Memory, StateBackend::Disk] {
+            assert_eq!(backend.to_string().parse(), Ok(backend));
+        }
+        assert_eq!("rocksdb".parse::<StateBackend>(), Err(NotAllowed(STATE_BACKEND)));
     }
 
     #[test]

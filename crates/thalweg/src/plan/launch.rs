@@ -7,6 +7,7 @@ use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{
     Checkpoints, OperatorIds, PlanComparison, Redistribution, Shape, StateHandle, StateId,
 };
+use crate::config::StateBackend;
 use crate::data::{Data, Field, Schema, hash_bytes, mix};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{FAR_CREDIT, LaneSettings, TasksOf};
@@ -20,6 +21,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// With the state backend `Disk`, the tasks of an operator together have at most one part in so many of the memory budget for
+/// their keys.
+const CACHED: usize = 16;
+
 /// What is known when a task is created.
 pub struct TaskContext<'a> {
     /// The task's index in its stage, and the number of tasks of the stage.
@@ -28,6 +33,7 @@ pub struct TaskContext<'a> {
     /// The number of the stage.
     pub(crate) stage: usize,
     pub(crate) memory: &'a MemoryPool,
+    pub(crate) state_backend: StateBackend,
     pub(crate) spill: &'a SpillDir,
     pub(crate) clock: &'a crate::clock::Clock,
     /// Wakes the task that is being created.
@@ -68,6 +74,20 @@ impl<'a> TaskContext<'a> {
         let waker = self.waker.clone();
         let wake = Arc::new(move || waker.wake());
         self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
+    }
+
+    /// A reservation for keys with their states, which can be moved to disk at any time if the state backend has a disk.
+    pub(crate) fn keyed(&self, id: usize) -> Reservation {
+        match self.state_backend {
+            StateBackend::MemoryThenDisk => self.spillable(id),
+            StateBackend::Memory => self.fixed(id),
+            StateBackend::Disk => self.spillable(id).at_most(self.most_cached()),
+        }
+    }
+
+    /// The bytes that a task of this stage keeps in memory of an operator's keys with the state backend `Disk`.
+    pub(crate) fn most_cached(&self) -> usize {
+        self.memory.limit() / CACHED / self.tasks.max(1)
     }
 
     /// The handle of a state of the operator with this number, of entries of type `E`: what it must remember across a
@@ -541,6 +561,7 @@ fn make(
                 tasks: stage.tasks,
                 stage: stage.id,
                 memory: &runtime.memory,
+                state_backend: runtime.config.state_backend,
                 spill: &spill,
                 clock: &runtime.clock,
                 waker,

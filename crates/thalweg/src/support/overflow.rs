@@ -17,6 +17,7 @@
 //! This module uses no table and no aggregate: operators ask it before their tables grow.
 
 use crate::checkpoint::{SavedFile, Saving};
+use crate::config::StateBackend;
 use crate::data::{Data, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Claim, Reservation};
@@ -42,6 +43,8 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     reservation: Reservation,
     /// Whether the table must not accept new keys.
     frozen: bool,
+    /// Whether nothing may go to disk.
+    in_memory: bool,
     spill: SpillDir,
     /// The parts that are being written, by the bits of the hash.
     parts: Vec<HashPart<SpillWriter<E>, SpillWriter<S>>>,
@@ -123,6 +126,17 @@ pub(crate) fn too_large(reservation: &Reservation, keys: usize) -> Error {
     ))
 }
 
+/// The error that is raised when keys have no room, and the state backend keeps them off the disk.
+#[cold]
+pub(crate) fn kept_in_memory(reservation: &Reservation) -> Error {
+    reservation.refused(format!(
+        "the keys of one of its tasks, with their states, are more than the memory budget of {} bytes has room for, and \
+         the state backend `memory` keeps them off the disk; `--state-backend memory-then-disk`, which is the default, moves \
+         them there, and smaller states, finer keys or shorter windows need less",
+        reservation.pool().limit(),
+    ))
+}
+
 /// The part of a key with this hash, where parts have been split so often.
 pub(crate) fn part_of(hash: u64, depth: u32) -> usize {
     // Routing has used the top bits, and the table uses the lowest; each depth uses its own.
@@ -133,7 +147,8 @@ pub(crate) fn part_of(hash: u64, depth: u32) -> usize {
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     /// The overflow of the operator with this number, whose input ends.
     pub(crate) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
-        Self { depth: 0, ..Self::of_part(cx.spillable(op), cx.spill.clone()) }
+        let in_memory = cx.state_backend == StateBackend::Memory;
+        Self { depth: 0, in_memory, ..Self::of_part(cx.keyed(op), cx.spill.clone()) }
     }
 
     /// That of an operator whose keys are in no table, but [elsewhere](super::keyed_timers).
@@ -147,6 +162,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         Self {
             reservation,
             frozen: false,
+            in_memory: false,
             spill,
             parts: Vec::new(),
             restored: Vec::new(),
@@ -193,8 +209,9 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     ///
     /// # Errors
     ///
-    /// If it is of other records.
+    /// If it is of other records, or nothing may be on disk.
     pub(crate) fn restore(&mut self, file: &SavedFile<'_>) -> Result<()> {
+        self.check_backend()?;
         let Note { part, has_states } = file.note()?;
         if self.restored.is_empty() {
             let none = || HashPart { states: Vec::new(), records: Vec::new() };
@@ -284,7 +301,12 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// Writes a record whose key has this hash.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be written, or nothing may go there.
     pub(crate) fn write(&mut self, hash: u64, item: &S::Of<'_>) -> Result<()> {
+        self.check_backend()?;
         self.part(hash).records.push(item)
     }
 
@@ -294,8 +316,18 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// Writes a state whose key has this hash, before any record of the key.
+    ///
+    /// # Errors
+    ///
+    /// As of [`write`](Self::write).
     pub(crate) fn write_state(&mut self, hash: u64, state: &E) -> Result<()> {
+        self.check_backend()?;
         self.part(hash).states.push(state)
+    }
+
+    /// Fails if nothing may be on disk.
+    fn check_backend(&self) -> Result<()> {
+        if self.in_memory { Err(kept_in_memory(&self.reservation)) } else { Ok(()) }
     }
 
     fn part(&mut self, hash: u64) -> &mut HashPart<SpillWriter<E>, SpillWriter<S>> {

@@ -1,6 +1,8 @@
 //! What needs an end, on a stream that has none; what needs more memory than there is.
 
 use super::Broken;
+use std::num::NonZeroUsize;
+use thalweg::config::{Config, StateBackend};
 use thalweg::{Environment, ErrorKind, Result};
 
 pub(super) const ALL: &[Broken] = &[
@@ -8,6 +10,7 @@ pub(super) const ALL: &[Broken] = &[
     Broken::new("fold-without-end", fold_without_end),
     Broken::new("count-of-keys-without-end", count_of_keys_without_end),
     Broken::new("collect-without-end", collect_without_end),
+    Broken::new("more-distinct-records-than-memory", more_distinct_records_than_memory),
     Broken::new("result-of-a-job-that-failed", result_of_a_job_that_failed),
     Broken::new("result-before-the-job", result_before_the_job),
 ];
@@ -41,6 +44,16 @@ fn collect_without_end() -> Result<()> {
     env.run()?;
     println!("{}", all.take()?.len());
     Ok(())
+}
+
+fn more_distinct_records_than_memory() -> Result<()> {
+    // One task, so that no other task takes of the memory.
+    let mut config = Config::default();
+    (config.cores, config.keyed_tasks_per_core) = (NonZeroUsize::MIN, NonZeroUsize::MIN);
+    (config.memory, config.state_backend) = (1 << 20, StateBackend::Memory);
+    let env = Environment::with_config(config);
+    env.generate(f64::INFINITY, Some).unique().for_each(|_| ());
+    env.run()
 }
 
 fn result_of_a_job_that_failed() -> Result<()> {

@@ -1,7 +1,10 @@
 //! The memory of keyed timers: a part that others give way to, and what is free beside it.
 
+use crate::config::StateBackend;
 use crate::error::Error;
 use crate::memory::Reservation;
+use crate::plan::TaskContext;
+use crate::support::overflow::kept_in_memory;
 
 /// The part of the memory budget that the tasks of an operator have in any case, once they need it: one in so many. Others give way to
 /// it, such as sorts: keys that come in any order cost more on disk than runs that are read once.
@@ -14,13 +17,43 @@ pub(super) struct Budget {
     more: Reservation,
     /// The most bytes of the base.
     most: usize,
+    /// Whether no key may go to disk.
+    in_memory: bool,
 }
 
 impl Budget {
     /// That of one of so many tasks, of two empty reservations: for state that has to stay in memory, and for state that need not.
     pub(super) fn new(base: Reservation, more: Reservation, tasks: usize) -> Self {
         let most = base.pool().limit() / BASE / tasks.max(1);
-        Self { base, more, most }
+        Self { base, more, most, in_memory: false }
+    }
+
+    /// That of a task of an operator, by the state backend of the job.
+    pub(super) fn of(cx: &TaskContext<'_>, op: usize) -> Self {
+        let budget = Self::new(cx.fixed(op), cx.spillable(op), cx.tasks);
+        match cx.state_backend {
+            StateBackend::MemoryThenDisk => budget,
+            // Nothing gives way.
+            StateBackend::Memory => budget.in_memory(),
+            StateBackend::Disk => {
+                Self { more: budget.more.at_most(0), most: cx.most_cached(), ..budget }
+            }
+        }
+    }
+
+    /// The same for keys none of which may go to disk: all of it is reserved as state that has to stay in memory.
+    pub(super) fn in_memory(self) -> Self {
+        Self { most: self.limit(), in_memory: true, ..self }
+    }
+
+    /// Whether no key may go to disk.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// The error of keys that have no room, none of which may go to disk.
+    pub(super) fn kept_in_memory(&self) -> Error {
+        kept_in_memory(&self.base)
     }
 
     /// The most bytes of the base.

@@ -202,7 +202,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         words: (&'static str, &'static str),
     ) -> Result<Self> {
         let table = cx.state::<(K::Owned, S)>(op, state, Redistribution::ByKey);
-        let budget = Budget::new(cx.fixed(op), cx.spillable(op), cx.tasks);
+        let budget = Budget::of(cx, op);
         let mut keys = Self::of(cx.op(op), budget, cx.spill.clone(), cx.clock.clone(), words);
         if table.is_on() {
             keys.cold.begin_log(cx.spill);
@@ -210,6 +210,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         // First, as it also does again how keys came back that were in memory, of which some may go to disk.
         keys.cold.restore(&table, cx.spill, |state, entry| entry.due = times_of(state))?;
         restore_keys::<K, S>(&table, |hash, key, state| keys.restore_key(hash, key, state))?;
+        if keys.accounts.budget.is_in_memory() {
+            keys.return_all()?;
+        }
         keys.saved.table = table;
         Ok(keys)
     }
@@ -734,7 +737,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let timers: usize = wheels.iter().map(|wheel| wheel.timers.bytes()).sum();
         let calendar = if S::Clocks::ANY_ORDER { self.calendar.bytes() } else { 0 };
         let states = heap + weighed.bytes() + unweighed;
-        let choosing = disk::CHOOSING * self.table.len();
+        let choosing = disk::choosing(self.table.len(), &self.accounts.budget);
         table + timers + calendar + states + beside + choosing + self.cold.bytes()
     }
 

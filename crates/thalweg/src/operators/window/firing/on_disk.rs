@@ -53,7 +53,7 @@ struct Note {
 
 impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
     pub(super) fn new(cx: &TaskContext<'_>, op: &Op) -> Self {
-        let (spill, reservation) = (cx.spill.clone(), cx.spillable(op.id()));
+        let (spill, reservation) = (cx.spill.clone(), cx.keyed(op.id()));
         Self { spill, reservation, slices: BTreeMap::new(), bytes: 0 }
     }
 

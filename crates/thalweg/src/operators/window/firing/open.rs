@@ -2,6 +2,7 @@
 
 use super::feed::Feed;
 use super::on_disk::{Merging, OnDisk, Step};
+use crate::config::StateBackend;
 use crate::data::{Batch, Data, Key, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::PartialBatch;
@@ -13,7 +14,7 @@ use crate::operators::window::rolling::Rolling;
 use crate::operators::window::slices::Slices;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate};
-use crate::support::overflow::{ALWAYS, is_too_large, too_large};
+use crate::support::overflow::{ALWAYS, is_too_large, kept_in_memory, too_large};
 use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::mem::needs_drop;
@@ -99,6 +100,8 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// Bytes that early results use for these windows.
     beside: usize,
     reservation: Reservation,
+    /// Whether they could go to disk, but for the state backend.
+    in_memory: bool,
     pub(super) failed: bool,
     pub(super) late: u64,
 }
@@ -130,9 +133,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames, early: bool) -> Self {
         // What is emitted more than once is looked up by key.
         let may_spill = !early && !frames.allows_lateness() && frames.overlap() <= OVERLAP;
-        let on_disk = may_spill.then(|| OnDisk::new(cx, &op));
+        let in_memory = may_spill && cx.state_backend == StateBackend::Memory;
+        let on_disk = (may_spill && !in_memory).then(|| OnDisk::new(cx, &op));
         let reservation = match on_disk {
-            Some(_) => cx.spillable(op.id()),
+            Some(_) => cx.keyed(op.id()),
             None => cx.fixed(op.id()),
         };
         Self {
@@ -158,6 +162,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             changed: Slices::new(),
             updates: Slices::new(),
             reservation,
+            in_memory,
             failed: false,
             late: 0,
         }
@@ -316,6 +321,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 return !self.failed;
             }
             self.failed = true;
+            if self.in_memory {
+                self.op.fail(self.kept_in_memory());
+                return false;
+            }
             let what = format!(
                 "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
                  budget of {} bytes has no room, and windows with early or late results, or of which more than {OVERLAP} overlap, do \
@@ -326,6 +335,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             self.op.fail(self.reservation.refused(what));
         }
         !self.failed
+    }
+
+    /// The error that is raised where they have no room, and the state backend keeps them off the disk.
+    pub(super) fn kept_in_memory(&self) -> Error {
+        kept_in_memory(&self.reservation)
     }
 
     /// The bytes that tables may always occupy where they can go to disk: with less, they would go there all the time.

@@ -112,8 +112,9 @@ impl SavedWindows {
                 Ok(())
             })?;
         }
-        if let Some(on_disk) = &mut windows.on_disk {
-            self.coming.restore_files(|file| on_disk.restore(&file))?;
+        match &mut windows.on_disk {
+            Some(on_disk) => self.coming.restore_files(|file| on_disk.restore(&file))?,
+            None => self.coming.restore_files(|_| Err(windows.kept_in_memory()))?,
         }
         let Windows { rolling, rolled, live, updates, .. } = windows;
         restore_keys(&self.rolling, |hash, key: &F::Key, there: Rolling<F::State>| {

@@ -23,10 +23,15 @@ const SAMPLE: usize = 1024;
 /// The pieces in which half of many keys goes: those of one are listed at a time.
 const PIECES: usize = 8;
 /// The bytes for each key of the table that choosing takes, beside 32 KiB at most.
-pub(super) const CHOOSING: usize = 2;
+const CHOOSING: usize = 2;
 
 /// A key that goes to disk: how far its hash is behind the hand, its slot, and its number in the order of slots.
 type Chosen = (u64, usize, usize);
+
+/// The bytes that are reserved for choosing keys, of so many.
+pub(super) fn choosing(keys: usize, budget: &Budget) -> usize {
+    if budget.is_in_memory() { 0 } else { CHOOSING * keys }
+}
 
 /// The most keys of one piece, of so many: a quarter more than an equal share of half of them.
 fn most_in_a_piece(keys: usize) -> usize {
@@ -162,17 +167,23 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// In tests, every now and then there is no memory.
     pub(super) fn plant_lack(&mut self) {
-        if is_planted(Fault::HasNoRoom) && self.accounts.live % 2 == 1 {
+        let may_go = !self.accounts.budget.is_in_memory();
+        if is_planted(Fault::HasNoRoom) && may_go && self.accounts.live % 2 == 1 {
             self.evict();
         }
     }
 
     /// Moves half of the keys to disk, all where they are few, but none whose state is too large. Where all are, their memory is
-    /// taken from others. Returns whether that went well; the job fails otherwise.
+    /// taken from others. Returns whether that went well; the job fails otherwise, and where no key may go to disk.
     #[cold]
     #[inline(never)]
     pub(super) fn evict(&mut self) -> bool {
         if self.accounts.failed {
+            return false;
+        }
+        if self.accounts.budget.is_in_memory() {
+            let error = self.accounts.budget.kept_in_memory();
+            self.accounts.fail(error);
             return false;
         }
         let (live, all, bounds) = self.bounds();
@@ -382,11 +393,29 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if has_room && self.accounts.is_crowded() {
             self.settle();
         }
-        if !self.accounts.failed {
-            return Ok(());
+        if self.accounts.failed { Err(self.failure()) } else { Ok(()) }
+    }
+
+    /// Takes every key back from disk, where a checkpoint has some there and none may be.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for them, or they cannot be read.
+    pub(super) fn return_all(&mut self) -> Result<()> {
+        while !self.cold.is_empty() {
+            if !self.return_some() {
+                return Err(self.failure());
+            }
         }
+        self.cold.clear();
+        self.cold.release();
+        Ok(())
+    }
+
+    /// Why the job has failed.
+    fn failure(&mut self) -> Error {
         let failure = self.accounts.failure.take();
-        Err(failure.unwrap_or_else(|| self.lack_of_memory()))
+        failure.unwrap_or_else(|| self.lack_of_memory())
     }
 }
 
