@@ -185,7 +185,7 @@ fn sum_of_endless(
 }
 
 #[test]
-fn states_by_key_go_to_disk_without_an_end() {
+fn states_by_key_go_to_disk_one_by_one() {
     run("stateful_map without an end", Must::Spill, RECORDS / 10 * 55, |env| {
         let lists = endless(env).group_by(|n| n / 10);
         let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| {
@@ -193,6 +193,15 @@ fn states_by_key_go_to_disk_without_an_end() {
             all.len() as u64
         });
         sum_of_endless(env, lists.unkey().map(|(_, len)| len))
+    });
+    run("stateful_map_with", Must::Spill, RECORDS / 10 * 55, |env| {
+        let by = numbers(env).group_by(|n| n / 10);
+        let with = by.connect_after(env.iter([1u64]), 0, |all, n| *all += n);
+        let lists = with.stateful_map_with(Vec::new(), |_, all: &mut Vec<String>, n, one| {
+            all.push(text(n));
+            all.len() as u64 * one
+        });
+        sum(lists.unkey().map(|(_, len)| len))
     });
     run("unique without an end", Must::Spill, ALL, |env| {
         sum_of_endless(env, endless(env).map(text).unique().map(|text| text.len() as u64))
@@ -222,15 +231,6 @@ fn state_that_cannot_spill_is_refused_by_name() {
         let lists = lists.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| all.push(text(n)));
         lists.unkey().for_each(drop);
         sum(env.iter(0..1u64))
-    });
-    run("stateful_map_with", Must::Refuse("stateful_map_with ("), 0, |env| {
-        let with =
-            numbers(env)
-                .group_by(|n| n % KEYS)
-                .connect_after(env.iter([1u64]), 0, |all, n| *all += n);
-        let lists =
-            with.stateful_map_with(Vec::new(), |_, all: &mut Vec<String>, n, _| all.push(text(n)));
-        sum(lists.unkey().map(|_| 1))
     });
     run("process of one key", Must::Refuse("process ("), 0, |env| {
         sum(timed(env).group_by(|_| 0u64).process(Keep).unkey().map(|(_, bytes)| bytes))

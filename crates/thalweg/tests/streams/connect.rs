@@ -1,6 +1,7 @@
 //! Records beside what a control stream says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg::check::{check, every};
@@ -213,20 +214,29 @@ fn partitioned_streams_are_not_sent() {
 }
 
 #[test]
-fn more_keys_than_memory_holds_are_refused_by_name() {
-    let env = with_memory(200_000);
-    env.range(0..100_000)
-        .group_by(|n| *n)
-        .connect(env.iter([1u64]), 0, |by, n| *by = n)
+fn more_keys_than_memory_holds_go_to_disk() -> thalweg::Result<()> {
+    let mut config = Config::default();
+    (config.cores, config.keyed_tasks_per_core) = (NonZeroUsize::MIN, NonZeroUsize::MIN);
+    config.memory = 200_000;
+    let env = Environment::with_config(config);
+    let keys = 8_000;
+    let sums = env
+        .range(0..2 * keys)
+        .group_by(move |n| n % keys)
+        .connect_after(env.iter([3u64]), 0, |by, n| *by = n)
         .stateful_map_with(0, |_, sum: &mut u64, n, by| {
             *sum += n * by;
             *sum
-        })
-        .unkey()
-        .for_each(drop);
-    let error = env.run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Memory);
-    assert!(error.operator().unwrap_or_default().starts_with("stateful_map_with ("), "{error}");
+        });
+    let sums = sums.unkey().collect::<Vec<_>>();
+    let stats = env.start()?.wait()?;
+    let with = stats.operators.iter().find(|op| op.kind == "stateful_map_with");
+    assert!(with.is_some_and(|op| op.spilled_bytes > 0), "{stats}");
+    let mut sums = sums.take()?;
+    sums.sort_unstable();
+    let expected = (0..keys).flat_map(|key| [(key, 3 * key), (key, 3 * (2 * key + keys))]);
+    assert!(sums.into_iter().eq(expected));
+    Ok(())
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! next records: they are those of [keyed timers](crate::support::keyed_timers), none of which is ever due.
 
 use crate::checkpoint::{Redistribution, StateHandle};
-use crate::data::{Data, DecodeError, Key, Portable, Record, Schema, Wire};
+use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::error::{Error, Result};
 use crate::exchange::Hashed;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard, pump};
@@ -18,7 +18,7 @@ use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
 use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
-use crate::support::keyed_timers::{KeyedTimers, NoClock, TimedState, TimerClock};
+use crate::support::keyed_timers::{KeyedTimers, Remembered};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::support::passed_time::PassedTime;
 use crate::time::{Time, Timestamp};
@@ -64,55 +64,6 @@ pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
 
 /// The keys of a stream without an end, with their states.
 pub type EndlessKeys<K, S> = KeyedTimers<K, Remembered<S>>;
-
-/// The state of a key that is never due, and kept for good. It is saved as the state is.
-pub struct Remembered<S>(pub(super) S);
-
-impl<S: Data> Data for Remembered<S> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
-    }
-
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        S::decode(input).map(Self)
-    }
-
-    fn key_hash(&self) -> u64 {
-        self.0.key_hash()
-    }
-
-    fn schema() -> Schema {
-        S::schema()
-    }
-
-    fn heap_size(&self) -> usize {
-        self.0.heap_size()
-    }
-}
-
-impl<S: Data> TimedState for Remembered<S> {
-    type Clocks = NoClock;
-    type Owned = S;
-
-    #[inline(always)]
-    fn due(&self, _: TimerClock) -> Option<i64> {
-        None
-    }
-
-    #[inline(always)]
-    fn is_spent(&self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn heap(&self) -> usize {
-        0
-    }
-
-    fn owned(&self) -> usize {
-        self.0.heap_size()
-    }
-}
 
 /// The chain that ends in an operator with a state per key. All records of a key must reach the same task.
 pub struct Remembering<C, X> {
@@ -358,10 +309,7 @@ where
 
     fn event(&mut self, event: Event) {
         if let Some(keys) = &mut self.core.endless {
-            keys.hold(event);
-            keys.release();
-            // The end of a job that has failed would look like a regular one.
-            if !(keys.has_failed() && event.completes()) {
+            if keys.pass(event) {
                 self.next.event(event);
             }
             return;

@@ -1,12 +1,13 @@
 //! Maps each value with a state per key.
 
 use super::partition::Placed;
-use super::stateful::{EndlessKeys, Remembered, Remembering, Step};
+use super::stateful::{EndlessKeys, Remembering, Step};
 use super::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::data::{Data, Key, Portable, Record, Wire};
 use crate::plan::{Origin, Scope};
 use crate::state::GroupTable;
 use crate::stream::Chain;
+use crate::support::keyed_timers::Remembered;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;

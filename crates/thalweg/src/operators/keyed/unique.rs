@@ -3,11 +3,12 @@
 use super::distinct::{Distinct, Whole};
 use super::local_unique::Sieve;
 use super::partition::{add_hash, by_hash};
-use super::stateful::{EndlessKeys, Remembered, Remembering, Step};
+use super::stateful::{EndlessKeys, Remembering, Step};
 use crate::exchange::Hashed;
 use crate::plan::{Origin, Scope};
 use crate::state::GroupTable;
 use crate::stream::{Chain, Stream};
+use crate::support::keyed_timers::Remembered;
 use std::marker::PhantomData;
 
 impl<C: Chain> Stream<C> {

@@ -383,7 +383,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// Holds an event, which is passed on when everything that is due before it is done.
-    pub(crate) fn hold(&mut self, event: Event) {
+    pub(super) fn hold(&mut self, event: Event) {
         self.ended |= event.completes();
         self.held = Some(event);
     }
@@ -399,7 +399,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// Releases the held event: everything that is due before it is done.
-    pub(crate) fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         if let Some(event) = self.held {
             self.save(event);
         }
@@ -408,6 +408,14 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             Some(Event::Round(_)) => self.clear(),
             _ => {}
         }
+    }
+
+    /// Takes an event where no key is ever due: saves the keys at a barrier, and forgets them after a round. Returns whether the
+    /// event may be passed on: the end of a job that has failed would look like a regular one.
+    pub(crate) fn pass(&mut self, event: Event) -> bool {
+        self.hold(event);
+        self.release();
+        !(self.accounts.failed && event.completes())
     }
 
     fn save(&mut self, event: Event) {

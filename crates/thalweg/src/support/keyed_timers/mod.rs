@@ -77,8 +77,10 @@ mod budget;
 mod calendar;
 mod cold;
 mod keys;
+mod remembered;
 
 pub(crate) use keys::{KeyedTimers, processing};
+pub(crate) use remembered::Remembered;
 
 use crate::clock::Nanos;
 use crate::data::{Data, Key, Record};

@@ -1,24 +1,23 @@
 //! A map with a state per key, beside the state that all keys share.
 
 use super::keyed::InBeside;
-use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::Result;
 use crate::flow::{Event, Flow, Op, Pipe, Push, guard};
-use crate::memory::Reservation;
 use crate::metrics::Report;
 use crate::operators::keyed::{FirstOf, KeyBy, KeyedStream, Partitioned};
 use crate::operators::loops::Beside;
 use crate::plan::{Origin, Scope, TaskContext};
-use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
+use crate::support::keyed_timers::{KeyedTimers, Remembered};
 use crate::time::Time;
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Bytes of a table that may be used even if the budget is exhausted.
-const ALWAYS: usize = 16 << 10;
+/// For messages: what is kept, and what would need less.
+const WORDS: (&str, &str) =
+    ("the states", "smaller states, as of a count in place of a list, or finer keys, need less");
 
 impl<C, I, S, G> KeyedStream<C, InBeside<G>, Partitioned>
 where
@@ -34,7 +33,8 @@ where
     /// The arguments of the closure are the key, the key's state, the value, and the shared state. Where not
     /// every record has a result, return an `Option`.
     ///
-    /// Memory: the state of each key, for as long as the job runs. It is declared: the plan shows it.
+    /// Memory: the state of each key, for as long as the job runs. It is declared: the plan shows it. Beyond the memory budget,
+    /// keys go to disk with their states, and come back with their next records.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ where
     ///
     /// # Errors
     ///
-    /// The job stops when the memory budget does not hold the keys and states, with what they own on the heap.
+    /// A single key whose state is larger than a quarter of the memory budget may fail the job.
     #[track_caller]
     pub fn stateful_map_with<V, O, F>(
         self,
@@ -122,25 +122,12 @@ where
     where
         N: Push<Self::Item, C::Time> + 'static,
     {
-        type Saved<K, V> = (<K as Portable>::Owned, V);
-        let saved = cx.state::<Saved<G::Key, V>>(self.op, "table", Redistribution::ByKey);
-        let mut table = GroupTable::<G::Key, V>::new();
-        let mut weighed = HeapEstimate::new();
-        saved.restore(|(key, state): Saved<G::Key, V>| {
-            weighed.comes(&state);
-            let key = key.borrow();
-            table.upsert(G::Key::hash(key.probe()), key.probe(), key, || state);
-            Ok(())
-        })?;
+        let states = KeyedTimers::without_time(cx, self.op, "table", WORDS)?;
         let push = StatefulWithPush {
             op: cx.op(self.op),
             keys: self.keys.clone(),
             with: Arc::clone(&self.with),
-            table,
-            saved,
-            weighed,
-            memory: cx.fixed(self.op),
-            failed: false,
+            states,
             emitted: 0,
             seen: 0,
             next,
@@ -154,45 +141,17 @@ where
 pub struct StatefulWithPush<I: ?Sized, S, G: KeyBy<I>, V, O, F, N>
 where
     I: Record,
+    V: Data,
 {
     op: Op,
     keys: G,
     with: Arc<(V, F)>,
-    table: GroupTable<G::Key, V>,
-    saved: StateHandle,
-    /// The heap bytes of the states.
-    weighed: HeapEstimate<V>,
-    memory: Reservation,
-    failed: bool,
+    states: KeyedTimers<G::Key, Remembered<V>>,
     emitted: u64,
     /// Keys of the previous rounds.
     seen: u64,
     next: N,
     types: PhantomData<(fn(&I), fn(&S) -> O)>,
-}
-
-impl<I, S, G, V, O, F, N> StatefulWithPush<I, S, G, V, O, F, N>
-where
-    I: Record + ?Sized,
-    G: KeyBy<I>,
-{
-    /// Whether the table may take so many bytes.
-    fn may_take(&mut self, bytes: usize) -> bool {
-        if bytes <= ALWAYS.max(self.memory.bytes()) || self.memory.try_resize(bytes) {
-            return true;
-        }
-        if !self.failed {
-            self.failed = true;
-            let what = format!(
-                "the {} keys of one of its tasks are more than the memory budget of {} bytes lets it remember, with what is \
-                 remembered for them, which does not go to disk; less for each key, or coarser keys, need less",
-                self.table.len(),
-                self.memory.pool().limit(),
-            );
-            self.op.fail(self.memory.refused(what));
-        }
-        false
-    }
 }
 
 impl<I, S, G, V, O, F, N> Pipe for StatefulWithPush<I, S, G, V, O, F, N>
@@ -208,40 +167,24 @@ where
     }
 
     fn event(&mut self, event: Event) {
-        self.saved.save(event, |out| {
-            if event == Event::End {
-                return;
-            }
-            self.table.for_each(|key, state| {
-                out.add_by_key(G::Key::hash(key.probe()), |bytes| {
-                    key.own().encode(bytes);
-                    state.encode(bytes);
-                });
-            });
-        });
         if matches!(event, Event::Round(_)) {
-            self.seen += self.table.len() as u64;
-            self.table = GroupTable::new();
-            self.weighed = HeapEstimate::new();
-            let _ = self.memory.try_resize(0);
+            self.seen += self.states.live() as u64;
         }
-        self.next.event(event);
+        if self.states.pass(event) {
+            self.next.event(event);
+        }
     }
 
     fn resume(&mut self) -> Flow {
-        if self.weighed.is_due(|| self.table.len()) {
-            self.weighed.weigh(self.table.values().map(Data::heap_size));
-        }
-        // The heap bytes of long keys and of states grow independently of the slots.
-        let used = self.table.bytes() + self.weighed.bytes();
-        self.may_take(used);
+        self.states.settle();
         self.next.resume()
     }
 
     fn report(&mut self, report: &mut Report) {
         let op = self.op.id();
         report.emitted(op, self.emitted);
-        report.keys(op, self.seen + self.table.len() as u64);
+        report.keys(op, self.seen + self.states.live() as u64);
+        report.spilled(op, self.states.spilled());
         self.next.report(report);
     }
 }
@@ -259,23 +202,19 @@ where
 {
     #[inline(always)]
     fn push(&mut self, (item, state): <Beside<I, S> as Record>::Of<'_>, time: T) {
-        if self.table.is_full() {
-            let grown = self.table.bytes_if_grown() + self.weighed.bytes();
-            if !self.may_take(grown) {
-                return;
-            }
-        }
-        self.weighed.changed();
-        let Self { op, keys, with, table, emitted, next, .. } = self;
+        let Self { op, keys, with, states, emitted, next, .. } = self;
         let (init, f) = &**with;
         let made = guard(op, || {
-            let key = keys.key(&item);
+            let (hash, key) = (keys.hash(&item), keys.key(&item));
             let own = key.own();
-            let value = table.upsert(keys.hash(&item), key.probe(), key, || init.clone());
-            let made = f(own.borrow(), value, keys.value(item), state);
-            (own, made)
+            let mut visit = states.visit(hash, key, || Remembered(init.clone()))?;
+            let made = f(own.borrow(), &mut visit.state().0, keys.value(item), state);
+            visit.leave(hash);
+            Some((own, made))
         });
-        *emitted += 1;
-        next.push(made, time);
+        if let Some(made) = made {
+            *emitted += 1;
+            next.push(made, time);
+        }
     }
 }
