@@ -5,7 +5,7 @@ use crate::interpreter::apply;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thalweg::Data;
-use thalweg::config::{BatchMode, Config, Scheduler};
+use thalweg::config::{BatchMode, Config, Scheduler, StateBackend};
 
 /// The one type of record. Its order is total, and `at` is its timestamp where it has one.
 #[derive(Data, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -184,15 +184,16 @@ pub(crate) struct Job {
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Config { cores, scheduler, batch, turn, credit, memory, encode_exchanges, .. } =
+        let Config { cores, scheduler, batch, turn, credit, memory, state_backend, .. } =
             &self.config;
+        let encoded = self.config.encode_exchanges;
         writeln!(f, "input: {:?}", self.input)?;
         writeln!(f, "timed: {}", self.timed)?;
         self.steps.iter().try_for_each(|step| writeln!(f, "  .{step:?}"))?;
         writeln!(f, "sink: {:?}", self.sink)?;
         write!(
             f,
-            "{cores} cores, {scheduler:?}, {batch:?}, turn {turn}, credit {credit}, memory {memory}, encoded {encode_exchanges}"
+            "{cores} cores, {scheduler:?}, {batch:?}, turn {turn}, credit {credit}, memory {memory}, keys in {state_backend}, encoded {encoded}"
         )
     }
 }
@@ -461,5 +462,6 @@ fn config(draw: &mut Draw) -> Config {
     config.credit = draw.one(&[config.credit, 1, 100, 2000]);
     config.memory = draw.one(&[config.memory, config.memory, 1 << 20]);
     config.encode_exchanges = draw.chance(4);
+    config.state_backend = draw.one(&[config.state_backend, StateBackend::Disk]);
     config
 }

@@ -175,6 +175,7 @@ fn smaller(job: &Job) -> Vec<Job> {
     plainer(&|config| config.batch = usual.batch);
     plainer(&|config| config.credit = usual.credit);
     plainer(&|config| config.memory = usual.memory);
+    plainer(&|config| config.state_backend = usual.state_backend);
     plainer(&|config| config.turn = usual.turn);
     plainer(&|config| config.encode_exchanges = false);
     plainer(&|config| config.cores = std::num::NonZeroUsize::MIN);

@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn endless_streams_are_interrupted_and_go_on() {
         let n = 3000u64;
-        let key = |n: u64| format!("{:0300}", n % 1000);
+        let key = |n: u64| format!("{:01000}", n % 1000);
         check(|env| {
             let endless = env.generate(f64::INFINITY, move |i| (i < n).then_some(i));
             let seen =
