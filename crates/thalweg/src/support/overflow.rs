@@ -130,9 +130,10 @@ pub(crate) fn too_large(reservation: &Reservation, keys: usize) -> Error {
 #[cold]
 pub(crate) fn kept_in_memory(reservation: &Reservation) -> Error {
     reservation.refused(format!(
-        "the keys of one of its tasks, with their states, are more than the memory budget of {} bytes has room for, and \
-         the state backend `memory` keeps them off the disk; `--state-backend memory-then-disk`, which is the default, moves \
-         them there, and smaller states, finer keys or shorter windows need less",
+        "the keys of one of its tasks, with their states, are more than the memory budget of {} \
+         bytes has room for, and the state backend `memory` keeps them off the disk; \
+         `--state-backend memory-then-disk`, which is the default, moves them there, and smaller \
+         states, finer keys or shorter windows need less",
         reservation.pool().limit(),
     ))
 }

@@ -193,7 +193,8 @@ impl fmt::Debug for Job {
         writeln!(f, "sink: {:?}", self.sink)?;
         write!(
             f,
-            "{cores} cores, {scheduler:?}, {batch:?}, turn {turn}, credit {credit}, memory {memory}, keys in {state_backend}, encoded {encoded}"
+            "{cores} cores, {scheduler:?}, {batch:?}, turn {turn}, credit {credit}, memory {memory}, \
+             keys in {state_backend}, encoded {encoded}"
         )
     }
 }
