@@ -1,13 +1,11 @@
 //! Agreement of the hosts of a job on one value a round, such as whether a loop goes on.
 //!
-//! Contributors are the hosts that have a value in each round. Their values are merged up a tree, in the order of the
-//! hosts, and the result goes down the same tree, and from its root to the listeners, which have no value. So with n
-//! hosts a round takes 2 log2(n) messages one after the other, and no host sends or receives more than that many, except
-//! for the messages to listeners.
-//!
-//! The tree is binomial: the host with rank `r` merges those of the ranks `r .. r + b`, where `b` is the lowest bit of
-//! `r`, and its parent has the rank `r - b`.
+//! Contributors are the hosts that have a value in each round. Their values are merged up a [tree](super::tree), in the order of
+//! the hosts, and the result goes down the same tree. Listeners have no value, and get the result. They follow the contributors in
+//! the ranks of the tree, so that the first contributor is its root and nothing is to come from a host that stands for listeners
+//! alone. No host sends or receives more messages in a round than its place in the tree has neighbours.
 
+use super::tree::Place;
 use super::{HostId, Link, Links, Part, Receive};
 use crate::data::{Data, DecodeError};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,7 +39,7 @@ pub(crate) struct Agreement<A> {
     parent: Option<Link>,
     /// The hosts whose contributions are merged into this one's, in order.
     children: Vec<Link>,
-    /// The hosts that get the result from this one, and contribute nothing.
+    /// The hosts that get the result from this one, and contribute nothing, as all hosts below them.
     listeners: Vec<Link>,
     rounds: Mutex<Rounds>,
 }
@@ -67,23 +65,20 @@ impl<A: Agree + 'static> Agreement<A> {
         listeners: &[HostId],
         agree: A,
     ) -> Arc<Self> {
-        let me = links.hosts().me();
-        let to = |rank: usize| links.to(contributors[rank], part);
-        let rank = contributors.iter().position(|host| *host == me);
-        let (parent, children) = match rank {
-            None => (None, Vec::new()),
-            Some(rank) => {
-                let children = children(rank, contributors.len()).map(to).collect();
-                ((rank > 0).then(|| to(parent(rank))), children)
+        let only_listen = listeners.iter().filter(|host| !contributors.contains(host));
+        let members: Vec<_> = contributors.iter().chain(only_listen).copied().collect();
+        let to = |rank: usize| links.to(members[rank], part);
+        let rank = members.iter().position(|host| *host == links.hosts().me());
+        let (mut parent, mut children, mut listeners) = (None, Vec::new(), Vec::new());
+        if let Some(rank) = rank {
+            let place = Place::of(rank, members.len(), links.hosts().fan_out());
+            parent = place.parent().map(to);
+            for rank in place.below {
+                let has_value = rank < contributors.len();
+                let below = if has_value { &mut children } else { &mut listeners };
+                below.push(to(rank));
             }
-        };
-        let listeners = match rank {
-            Some(0) => {
-                let others = listeners.iter().filter(|host| !contributors.contains(host));
-                others.map(|host| links.to(*host, part)).collect()
-            }
-            _ => Vec::new(),
-        };
+        }
         let rounds = Mutex::default();
         let joined = Arc::new(Self { agree, part, parent, children, listeners, rounds });
         links.open(part, Arc::clone(&joined) as _);
@@ -145,10 +140,12 @@ impl<A: Agree + 'static> Receive for Agreement<A> {
         let read =
             |input: &mut &[u8]| Ok::<_, DecodeError>((u8::decode(input)?, u64::decode(input)?));
         let (way, round) = read(input).map_err(|error| wrong(format!("a torn frame ({error})")))?;
-        let child = self.children.iter().position(|link| link.to() == from);
-        match (way, child) {
+        let is_from = |link: &Link| link.to() == from;
+        match (way, self.children.iter().position(is_from)) {
             (UP, Some(child)) => self.take(round, 1 + child, input.to_vec()),
-            (DOWN, None) => self.pass_down(round, input),
+            (DOWN, None) if self.parent.as_ref().is_some_and(is_from) => {
+                self.pass_down(round, input)
+            }
             _ => Err(wrong("a frame against the direction of the tree".to_owned())),
         }
     }
@@ -159,21 +156,6 @@ fn frame(way: u8, round: u64, value: &[u8]) -> Vec<u8> {
     (way, round).encode(&mut frame);
     frame.extend_from_slice(value);
     frame
-}
-
-/// The rank to which a rank, which is not 0, sends what it has merged.
-fn parent(rank: usize) -> usize {
-    rank & (rank - 1)
-}
-
-/// The ranks that send to this one what they have merged, in order.
-fn children(rank: usize, count: usize) -> impl Iterator<Item = usize> {
-    let reach = if rank == 0 { count } else { rank & rank.wrapping_neg() };
-    let steps = std::iter::successors(Some(1), |step| Some(2 * step));
-    steps
-        .take_while(move |step| *step < reach)
-        .map(move |step| rank + step)
-        .filter(move |child| *child < count)
 }
 
 #[cfg(test)]
@@ -206,38 +188,65 @@ mod tests {
         }
     }
 
-    #[test]
-    fn all_hosts_get_the_contributions_merged_in_the_order_of_hosts() {
-        for count in 1..=9 {
-            for silent in [None, Some(0), Some(count / 2)] {
-                let contributes = |host: &HostId| Some(host.0) != silent || count == 1;
-                let contributors: Vec<_> = (0..count).map(HostId).filter(contributes).collect();
-                let listeners: Vec<_> =
-                    silent.filter(|_| count > 1).into_iter().map(HostId).collect();
-                let network = Arc::new(TestNetwork::default());
-                let joined: Vec<_> = (0..count)
-                    .map(|host| {
-                        let links =
-                            network.links(HostId(host), count, &Arc::new(Signals::default()));
-                        let append = Append::default();
-                        Agreement::join(&links, Part::Tie(0), &contributors, &listeners, append)
-                    })
-                    .collect();
-                // All contributions of a host may come before any of another.
-                for round in 0..3u8 {
-                    for host in &contributors {
-                        joined[host.0].contribute(vec![round, host.0 as u8]).unwrap();
-                    }
-                }
-                let mut seed = count as u64;
-                while network.deliver(splitmix64(&mut seed) as usize) {}
-                let all = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
-                let result = |round| all(round).chain([u8::MAX]).collect();
-                let expected: Vec<Vec<u8>> = (0..3).map(result).collect();
-                for joined in joined {
-                    assert_eq!(*lock(&joined.agree.0), expected, "{count} hosts");
-                }
+    /// Has hosts agree three times, of which some contribute. Frames are delivered in an order that follows from their number.
+    fn agree(count: usize, contributors: &[HostId], fan_out: usize) {
+        let network = Arc::new(TestNetwork::by_tree_of(fan_out));
+        let listeners: Vec<_> = (0..count).map(HostId).collect();
+        let joined: Vec<_> = (0..count)
+            .map(|host| {
+                let links = network.links(HostId(host), count, &Arc::new(Signals::default()));
+                let append = Append::default();
+                Agreement::join(&links, Part::Tie(0), contributors, &listeners, append)
+            })
+            .collect();
+        // All contributions of a host may come before any of another.
+        for round in 0..3u8 {
+            for host in contributors {
+                joined[host.0].contribute(vec![round, host.0 as u8]).unwrap();
             }
         }
+        let mut seed = count as u64;
+        while network.deliver(splitmix64(&mut seed) as usize) {}
+        let all = |round| contributors.iter().flat_map(move |host| [round, host.0 as u8]);
+        let result = |round| all(round).chain([u8::MAX]).collect();
+        let expected: Vec<Vec<u8>> = (0..3).map(result).collect();
+        for joined in joined {
+            let links = joined.children.len() + joined.listeners.len();
+            assert!(links <= fan_out, "{count} hosts by {fan_out}");
+            assert_eq!(*lock(&joined.agree.0), expected, "{count} hosts by {fan_out}");
+        }
+    }
+
+    #[test]
+    fn all_hosts_get_the_contributions_merged_in_the_order_of_hosts() {
+        for fan_out in [1, 2, 3, 16] {
+            for count in 1..=9 {
+                for silent in [None, Some(0), Some(count / 2)] {
+                    let contributes = |host: &HostId| Some(host.0) != silent || count == 1;
+                    let contributors: Vec<_> = (0..count).map(HostId).filter(contributes).collect();
+                    agree(count, &contributors, fan_out);
+                }
+                // Most hosts have no value, as in a loop with few tasks.
+                agree(count, &[HostId(count - 1)], fan_out);
+                agree(count, &(0..count.div_ceil(3)).map(HostId).collect::<Vec<_>>(), fan_out);
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_from_no_neighbour_in_the_tree_is_refused() {
+        let network = Arc::new(TestNetwork::by_tree_of(2));
+        let hosts: Vec<_> = (0..5).map(HostId).collect();
+        // Host 1 stands for 1 and 2, host 3 for 3 and 4.
+        let links = network.links(HostId(1), 5, &Arc::new(Signals::default()));
+        let joined = Agreement::join(&links, Part::Tie(0), &hosts[..3], &hosts, Append::default());
+        joined.receive(HostId(2), &frame(UP, 0, &[2])).unwrap();
+        joined.receive(HostId(0), &frame(DOWN, 0, &[7])).unwrap();
+        assert_eq!(*lock(&joined.agree.0), [[7]]);
+        for (from, way) in [(2, DOWN), (0, UP), (3, UP), (3, DOWN)] {
+            let error = joined.receive(HostId(from), &frame(way, 1, &[8])).unwrap_err();
+            assert!(error.message().contains("against the direction"), "{error}");
+        }
+        assert_eq!(*lock(&joined.agree.0), [[7]]);
     }
 }

@@ -1,6 +1,7 @@
 //! The hosts of a job, and which of them runs which task.
 
 use super::Network;
+use super::tree::FAN_OUT;
 use crate::memory::MemoryPool;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct Hosts {
     compress_from: Option<usize>,
     /// The most lanes of an edge that are kept apart.
     lanes_apart: usize,
+    /// How many hosts report to one where they agree.
+    fan_out: usize,
 }
 
 /// Beyond so many pairs of tasks, the lanes of an edge between hosts are bundled: as many as two hosts of 16 cores have, with four
@@ -33,15 +36,20 @@ const LANES_APART: usize = 1 << 12;
 impl Hosts {
     /// The only host.
     pub(crate) fn one(cores: usize) -> Self {
-        let (me, cores) = (HostId::FIRST, vec![cores.max(1)]);
-        Self { me, cores, network: None, compress_from: None, lanes_apart: LANES_APART }
+        Self {
+            me: HostId::FIRST,
+            cores: vec![cores.max(1)],
+            network: None,
+            compress_from: None,
+            lanes_apart: LANES_APART,
+            fan_out: FAN_OUT,
+        }
     }
 
     /// One of several hosts.
     pub(crate) fn several(me: HostId, cores: Vec<usize>, network: Arc<dyn Network>) -> Self {
         let cores = cores.into_iter().map(|cores| cores.max(1)).collect();
-        let network = Some(network);
-        Self { me, cores, network, compress_from: None, lanes_apart: LANES_APART }
+        Self { me, cores, network: Some(network), ..Self::one(1) }
     }
 
     /// The same hosts, which compress frames of batches from so many bytes on. All of them do it alike.
@@ -52,6 +60,16 @@ impl Hosts {
     /// The same hosts, which bundle the lanes of an edge between hosts if there are more in all. All of them do it alike.
     pub(crate) fn bundling(self, lanes_apart: usize) -> Self {
         Self { lanes_apart, ..self }
+    }
+
+    /// The same hosts, of which at most so many report to the same one where they agree. All of them do it alike.
+    pub(crate) fn fanning_out(self, fan_out: usize) -> Self {
+        Self { fan_out, ..self }
+    }
+
+    /// How many hosts report to one where they agree.
+    pub(crate) fn fan_out(&self) -> usize {
+        self.fan_out
     }
 
     /// Whether an edge with so many pairs of tasks has its lanes between hosts bundled.

@@ -19,6 +19,7 @@ mod mpi;
 mod tcp;
 #[cfg(test)]
 mod test_network;
+mod tree;
 
 pub(crate) use agreement::{Agree, Agreement};
 pub(crate) use clocks::Offset;

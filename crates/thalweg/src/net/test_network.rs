@@ -15,6 +15,8 @@ pub(crate) struct TestNetwork {
     receivers: Mutex<BTreeMap<HostId, Receiver>>,
     /// The hosts whose connections take less than is sent to them.
     pub(crate) behind: Mutex<BTreeSet<HostId>>,
+    /// How many hosts report to one, if not as many as usual.
+    fan_out: Option<usize>,
 }
 
 /// The network as one host sees it.
@@ -24,6 +26,11 @@ struct End {
 }
 
 impl TestNetwork {
+    /// One of whose hosts at most so many report to the same.
+    pub(crate) fn by_tree_of(fan_out: usize) -> Self {
+        Self { fan_out: Some(fan_out), ..Self::default() }
+    }
+
     /// The links of one of so many hosts, for a job with these signals.
     pub(crate) fn links(
         self: &Arc<Self>,
@@ -32,8 +39,12 @@ impl TestNetwork {
         signals: &Arc<Signals>,
     ) -> Links {
         let end = Arc::new(End { network: Arc::clone(self), me });
-        let hosts = Arc::new(Hosts::several(me, vec![1; hosts], end));
-        Links::new(hosts, 0, Arc::clone(signals))
+        let hosts = Hosts::several(me, vec![1; hosts], end);
+        let hosts = match self.fan_out {
+            Some(fan_out) => hosts.fanning_out(fan_out),
+            None => hosts,
+        };
+        Links::new(Arc::new(hosts), 0, Arc::clone(signals))
     }
 
     /// Delivers the first frame between the two hosts of the one with this number; returns whether there was any.

@@ -93,7 +93,8 @@ impl World {
     pub(crate) fn simulated(cluster: &Arc<Cluster>, me: HostId, cores: &[usize]) -> Self {
         let host = cluster.host(me);
         let hosts = Hosts::several(me, cores.to_vec(), Arc::clone(&host) as _)
-            .compressing(host.compress_from());
+            .compressing(host.compress_from())
+            .fanning_out(host.fan_out());
         let hosts = if host.bundles() { hosts.bundling(0) } else { hosts };
         Self { clock: host.clock(), hosts: Arc::new(hosts), scheduler: host, connections: None }
     }

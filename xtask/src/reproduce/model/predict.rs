@@ -18,6 +18,9 @@ const CONNECTIONS: f64 = 1024.0 - 64.0;
 /// Seconds between two watermarks of a busy task, unless the program says otherwise.
 pub(super) const WATERMARKS: f64 = 0.2e-3;
 
+/// The hosts that report to one where hosts agree: `net/tree.rs` of the engine.
+const FAN_OUT: f64 = 16.0;
+
 /// What was measured, in seconds of processor time; terms are 1, bytes of a record, and 1 / records of a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
@@ -137,7 +140,7 @@ impl Costs {
             by_links: if sent > 0.0 { hosts * bandwidth / sent } else { f64::INFINITY },
             event: lanes * ((1.0 - away) * self.event_local + away * self.event_remote)
                 + (hosts - 1.0) * self.event_host,
-            round: self.round + 2.0 * hosts.log2().ceil() * (self.hop + latency),
+            round: self.round + 2.0 * levels(hosts) * (self.hop + latency),
             connections: hosts - 1.0,
             lanes: 2.0 * cores * lanes * HALF_LANE,
         }
@@ -147,6 +150,17 @@ impl Costs {
     pub(super) fn on_processors(&self, of: Cluster, processors: f64) -> f64 {
         processors.min(of.hosts) / self.predict(of).cost
     }
+}
+
+/// The messages, one after the other, from the last of so many hosts to the first.
+fn levels(mut hosts: f64) -> f64 {
+    let mut levels = 0.0;
+    while hosts > 1.0 {
+        // Those that report to the first stand for equal shares of the others.
+        hosts = ((hosts - 1.0) / FAN_OUT).ceil();
+        levels += 1.0;
+    }
+    levels
 }
 
 /// An assumption, and the least number of hosts with which it does not hold.
@@ -252,6 +266,12 @@ pub(super) mod tests {
         let many = costs().predict(Cluster { hosts: 1000.0, cores: 64.0, tasks: 4.0, ..CLUSTER });
         assert_eq!((many.batch, many.connections), (1.0, 999.0));
         near(many.lanes, 2.0 * 64.0 * 256_000.0 * 300.0);
+        near(found.round, 5e-6 + 2.0 * 2.0 * 60e-6);
+        near(many.round, 5e-6 + 2.0 * 3.0 * 60e-6);
+        assert_eq!(
+            [1.0, 2.0, 17.0, 18.0, 273.0, 274.0].map(levels),
+            [0.0, 1.0, 1.0, 2.0, 2.0, 3.0]
+        );
     }
 
     #[test]

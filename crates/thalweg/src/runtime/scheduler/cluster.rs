@@ -35,6 +35,8 @@ pub(crate) struct Cluster {
     compress: bool,
     /// Whether lanes between hosts are bundled, however few.
     bundle: bool,
+    /// How many hosts report to one where they agree.
+    fan_out: usize,
     hosts: Vec<Host>,
     frames: Mutex<Frames>,
     programs: Mutex<Programs>,
@@ -135,7 +137,7 @@ const APART: Nanos = 3_600_000_000_000;
 
 impl Cluster {
     /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send; with two of
-    /// four seeds, they bundle their lanes.
+    /// four seeds, they bundle their lanes; in a third of all, hosts report to the one before them, and in a third two to the same.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         Self::looking_after(STEPS, seed, turn, hosts)
     }
@@ -161,6 +163,7 @@ impl Cluster {
             steps,
             compress: seed % 2 == 1,
             bundle: matches!(seed % 4, 1 | 2),
+            fan_out: [1, 2, 16][seed as usize % 3],
             hosts: (0..hosts).map(host).collect(),
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),
@@ -388,6 +391,11 @@ impl SimulatedHost {
     /// Whether lanes between hosts are bundled, however few.
     pub(crate) fn bundles(&self) -> bool {
         self.cluster.bundle
+    }
+
+    /// How many hosts report to one where they agree.
+    pub(crate) fn fan_out(&self) -> usize {
+        self.cluster.fan_out
     }
 
     fn is_stopped(&self) -> bool {

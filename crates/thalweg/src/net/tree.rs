@@ -1,0 +1,95 @@
+//! The tree by which hosts agree: what each has goes up it, merged on the way, and the result goes down it.
+//!
+//! Members have ranks from 0 without gaps. A member stands for a range of ranks that begins with its own: the first for all. The
+//! rest of its range is cut into as many ranges of equal size as members may report to one, and the first rank of each of these
+//! reports to it. So what is merged, first a member's own and then that of those that report to it, is in the order of ranks, and
+//! where there are few members all report to the first.
+//!
+//! Here are only numbers: each member computes its place from the number of members.
+
+/// How many members report to one: a message and the wake-up of another host take some ten times as long as one more message to
+/// send or to take.
+pub(super) const FAN_OUT: usize = 16;
+
+/// The place of a member.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The ranks between it and the first, which is the first of these: it reports to the last.
+    pub(crate) above: Vec<usize>,
+    /// The ranks that report to it, in order.
+    pub(crate) below: Vec<usize>,
+}
+
+impl Place {
+    /// The place of one of `count` members, of which at most `fan_out` report to the same.
+    pub(crate) fn of(rank: usize, count: usize, fan_out: usize) -> Self {
+        let (mut first, mut size, mut above) = (0, count, Vec::new());
+        loop {
+            let ranges = cut(first + 1, size.saturating_sub(1), fan_out);
+            let Some(next) = ranges.iter().rfind(|(start, _)| *start <= rank).copied() else {
+                let below = ranges.into_iter().map(|(start, _)| start).collect();
+                return Self { above, below };
+            };
+            above.push(first);
+            (first, size) = next;
+        }
+    }
+
+    /// The rank that it reports to; `None` for the first.
+    pub(crate) fn parent(&self) -> Option<usize> {
+        self.above.last().copied()
+    }
+}
+
+/// Cuts so many ranks, from this one on, into ranges: the first rank of each, and its size.
+fn cut(first: usize, size: usize, fan_out: usize) -> Vec<(usize, usize)> {
+    let parts = fan_out.max(1).min(size);
+    let start = |part: usize| part * size / parts;
+    (0..parts).map(|part| (first + start(part), start(part + 1) - start(part))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn few_members_report_to_the_first() {
+        for count in 1..=FAN_OUT + 1 {
+            let first = Place::of(0, count, FAN_OUT);
+            assert_eq!(first.below, (1..count).collect::<Vec<_>>());
+            assert_eq!(first.parent(), None);
+            for rank in 1..count {
+                let place = Place { above: vec![0], below: Vec::new() };
+                assert_eq!(Place::of(rank, count, FAN_OUT), place);
+            }
+        }
+    }
+
+    #[test]
+    fn all_members_are_reached_in_the_order_of_their_ranks() {
+        for fan_out in [1, 2, 3, 16] {
+            for count in (1..40).chain([100, 1000]) {
+                let places: Vec<_> =
+                    (0..count).map(|rank| Place::of(rank, count, fan_out)).collect();
+                // What is merged of a member: its own, then that of those that report to it.
+                let (mut merged, mut next) = (Vec::new(), VecDeque::from([0]));
+                while let Some(rank) = next.pop_front() {
+                    merged.push(rank);
+                    let below = &places[rank].below;
+                    below.iter().rev().for_each(|child| next.push_front(*child));
+                    assert!(below.len() <= fan_out);
+                    for child in below {
+                        let above = [&places[rank].above[..], &[rank]].concat();
+                        assert_eq!(places[*child].above, above, "{rank} of {count}");
+                        assert_eq!(places[*child].parent(), Some(rank));
+                    }
+                }
+                assert_eq!(merged, (0..count).collect::<Vec<_>>(), "by {fan_out}");
+            }
+        }
+        let deepest =
+            |count| (0..count).map(|rank| Place::of(rank, count, FAN_OUT).above.len()).max();
+        assert_eq!([18, 100, 1000].map(deepest), [Some(2), Some(2), Some(3)]);
+    }
+}
