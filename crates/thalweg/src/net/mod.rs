@@ -28,6 +28,7 @@ pub(crate) use liveness::{Periodic, silence};
 pub(crate) use tcp::{free_port, read_from_host};
 #[cfg(test)]
 pub(crate) use test_network::TestNetwork;
+pub(crate) use tree::Place;
 
 use crate::clock::Clock;
 use crate::config::HostConfig;

@@ -17,6 +17,8 @@ pub(crate) struct TestNetwork {
     pub(crate) behind: Mutex<BTreeSet<HostId>>,
     /// How many hosts report to one, if not as many as usual.
     fan_out: Option<usize>,
+    /// The hosts that are lost.
+    lost: Mutex<BTreeSet<HostId>>,
 }
 
 /// The network as one host sees it.
@@ -59,11 +61,29 @@ impl TestNetwork {
         receiver.expect("every host opens the channel").take(from, &frame);
         true
     }
+
+    /// The ways on which frames are, each from a host to another one.
+    pub(crate) fn ways(&self) -> BTreeSet<(HostId, HostId)> {
+        lock(&self.frames).iter().map(|(from, to, _)| (*from, *to)).collect()
+    }
+
+    /// Loses a host with all frames from and to it. The others are informed in their order.
+    pub(crate) fn lose(&self, host: HostId) {
+        lock(&self.lost).insert(host);
+        lock(&self.frames).retain(|(from, to, _)| *from != host && *to != host);
+        let others = lock(&self.receivers).clone();
+        for (_, receiver) in others.into_iter().filter(|(other, _)| *other != host) {
+            receiver.lost(host, "it was dropped");
+        }
+    }
 }
 
 impl Network for End {
     fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
-        lock(&self.network.frames).push((self.me, to, frame));
+        let lost = lock(&self.network.lost);
+        if !lost.contains(&self.me) && !lost.contains(&to) {
+            lock(&self.network.frames).push((self.me, to, frame));
+        }
     }
 
     fn is_behind(&self, to: HostId) -> bool {

@@ -18,6 +18,8 @@ pub(crate) struct Place {
     pub(crate) above: Vec<usize>,
     /// The ranks that report to it, in order.
     pub(crate) below: Vec<usize>,
+    /// How many members it stands for, itself included.
+    pub(crate) size: usize,
 }
 
 impl Place {
@@ -28,7 +30,7 @@ impl Place {
             let ranges = cut(first + 1, size.saturating_sub(1), fan_out);
             let Some(next) = ranges.iter().rfind(|(start, _)| *start <= rank).copied() else {
                 let below = ranges.into_iter().map(|(start, _)| start).collect();
-                return Self { above, below };
+                return Self { above, below, size };
             };
             above.push(first);
             (first, size) = next;
@@ -58,9 +60,9 @@ mod tests {
         for count in 1..=FAN_OUT + 1 {
             let first = Place::of(0, count, FAN_OUT);
             assert_eq!(first.below, (1..count).collect::<Vec<_>>());
-            assert_eq!(first.parent(), None);
+            assert_eq!((first.parent(), first.size), (None, count));
             for rank in 1..count {
-                let place = Place { above: vec![0], below: Vec::new() };
+                let place = Place { above: vec![0], below: Vec::new(), size: 1 };
                 assert_eq!(Place::of(rank, count, FAN_OUT), place);
             }
         }
@@ -79,6 +81,8 @@ mod tests {
                     let below = &places[rank].below;
                     below.iter().rev().for_each(|child| next.push_front(*child));
                     assert!(below.len() <= fan_out);
+                    let sizes = below.iter().map(|child| places[*child].size).sum::<usize>();
+                    assert_eq!(places[rank].size, 1 + sizes);
                     for child in below {
                         let above = [&places[rank].above[..], &[rank]].concat();
                         assert_eq!(places[*child].above, above, "{rank} of {count}");

@@ -1,6 +1,12 @@
 //! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, what is saved at them, and whether
 //! it is drained or suspended.
 //!
+//! Every host reports to another one, in a [tree](Place) whose root is the first host. What hosts report is merged on the way up
+//! where that is possible, and sent on when all have reported from which it comes; what the first host has for all goes down the
+//! same way. So no host sends or takes much more than one message of each kind for each of a few others. Two kinds of messages go
+//! directly to the host that they are for ([`Way::Direct`]): what is rare, as failures and requests; and the decision how the job
+//! ends, and that it is over, which are a few bytes, and must reach all hosts though one of them is lost.
+//!
 //! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
 //! that fails before that starts its tasks too, which end at once. A job with checkpoints is described twice more before its
 //! tasks are made, so that no host commits or removes anything for another checkpoint than the first one goes on from: with the
@@ -26,18 +32,24 @@
 //! the job's end is decided, with what was reported until then, nothing is replaced any more.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
-//! finds them, on whatever host it looks. With the decision, every host gets what the tasks of all hosts have counted.
+//! finds them, on whatever host it looks. Beside the decision, every host gets what the tasks of all hosts have counted: down the
+//! tree, as that may be much. It waits for both. Where a host on the way is lost meanwhile, those behind it end without the counts.
+
+mod gather;
+mod messages;
 
 use super::counts::TaskCounts;
 use super::description::{DescribedPart, Description, difference};
 use super::job::{Job, Requested};
 use crate::checkpoint::{Counted, RestorePoint, StateId};
-use crate::data::{Data, DecodeError, decode_whole};
+use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::{Epoch, Others, Signals};
 use crate::metrics::ClockOffset;
-use crate::net::{HostId, Link, Links, Offset, Part, Receive};
+use crate::net::{HostId, Link, Links, Offset, Part, Place, Receive};
 use crate::sync::{Mutex, lock};
+use gather::{Gather, Least};
+use messages::{BarrierRequest, Ended, JobMessage, Last, Prepared, Totals, Way};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -48,10 +60,18 @@ pub(crate) struct JobHosts {
     me: HostId,
     /// The other hosts, in order.
     others: Vec<Link>,
+    /// The hosts between this one and the first, which is the first of these: this one reports to the last.
+    above: Vec<HostId>,
+    /// Those that report to this one, in order.
+    below: Vec<Link>,
+    /// How many hosts this one reports of, itself included.
+    size: usize,
     state: Mutex<State>,
     /// On another host: what it has reported when its tasks had ended. Locked while it stores what these have saved and reports it, so
     /// that what is stored later is reported later.
     reported: Mutex<Option<Prepared>>,
+    /// Locked while it sends up what hosts report of their ends, itself included, so that what is reported later is sent later.
+    reporting: Mutex<()>,
 }
 
 /// What a host answers that was asked to save: what the first host has to know of it; `None` if it is drained, and at its end if
@@ -66,30 +86,38 @@ struct State {
     start: Option<Box<dyn FnOnce() + Send>>,
     /// All hosts have described the same job, and the first has sent this.
     agreed: Option<Option<RestorePoint>>,
-    /// On the first host: the fingerprint of the job on each host that has described it.
-    fingerprints: BTreeMap<HostId, u128>,
-    /// On the first host: the hosts that are prepared, and what they have reported and saved.
-    prepared: BTreeMap<HostId, (Prepared, Answer)>,
+    /// The hosts that have described the job.
+    described: Gather<Vec<(usize, u128)>>,
+    /// The hosts that are prepared, and what they have reported and saved, until it is all sent up, or decided.
+    prepared: BTreeMap<HostId, Ended>,
+    /// On another host: all hosts of which it reports are prepared, and it has sent that up.
+    has_reported: bool,
     decided: bool,
-    /// On the first host: the number of hosts that have published their files, or failed to.
-    published: usize,
-    /// The first error of publishing.
-    unpublished: Option<Error>,
-    /// The clocks of the other hosts as the first one has estimated them, if the job ends well.
-    clocks: Option<Vec<ClockOffset>>,
-    /// What the tasks of each host have counted, if the job ends well.
-    counted: Option<Vec<Vec<TaskCounts>>>,
-    /// The last barrier that has left every task of each other host.
-    passed: Vec<Epoch>,
+    /// On another host: it is decided that the job ends well, and whether there are files to publish; the totals are to come.
+    awaits_totals: Option<bool>,
+    /// No further totals come.
+    lacks_totals: bool,
+    totals: Totals,
+    /// The hosts that have published their files, or failed to.
+    published: Gather<Result<()>>,
+    /// The last barrier that has left every task of this host, and of each that reports to it, with those that report to that.
+    passed: Least<Last>,
+    /// The last barrier that has left every task of all hosts.
+    all_passed: Epoch,
+    /// Whether the first host has passed on that the job is drained.
+    drains: bool,
     /// How many barriers this host has requested.
     requests: u64,
     /// Those that have no number yet.
     requested: BTreeMap<u64, Requested>,
-    /// On the first host: the barrier at which the others are to save, and what those have answered that have.
+    /// The barrier at which hosts save, and what those have answered that have.
     saving: Epoch,
-    saved: BTreeMap<HostId, Answer>,
-    /// On the first host: the barrier of the last checkpoint of which each host has said that it has committed what that has.
-    committed: BTreeMap<HostId, Epoch>,
+    answers: Gather<Vec<(HostId, Answer)>>,
+    /// On the first host: what the others have answered, once all have.
+    saved: Option<Vec<Answer>>,
+    /// The barrier of the last checkpoint of which hosts have said that they have committed what it has: this host, and those that
+    /// report to it.
+    committed: Least<Epoch>,
     /// On another host: what it is to do for checkpoints.
     orders: VecDeque<SaveOrder>,
 }
@@ -122,60 +150,6 @@ pub(crate) struct ToSave {
     pub(crate) superseded: BTreeSet<StateId>,
 }
 
-/// A message from one host to another about a job.
-enum JobMessage {
-    /// A host has described the job, with this fingerprint.
-    Described(u128),
-    /// All hosts have described the same job. With it comes the first host's [`Description::point`].
-    Same(Option<RestorePoint>),
-    /// The parts of the job on the first host, for a host that has described another one.
-    Differs(Vec<DescribedPart>),
-    Failed(Error),
-    /// A host is prepared, and has saved its part of the last checkpoint, or could not.
-    Prepared(Prepared, Answer),
-    Decided(Result<Prepared>),
-    /// A host has given its files their names, or could not.
-    Published(Result<()>),
-    /// All hosts have, or one could not.
-    Over(Result<()>),
-    Drain,
-    /// An operator of a host waits for a checkpoint.
-    WantsCheckpoint,
-    /// A barrier has come to this operator of a host within a round of a loop: there is no checkpoint.
-    Torn(Epoch, Arc<str>),
-    /// A host requests that the job be suspended, and says why.
-    Suspend(String),
-    /// A host requests a barrier. It numbers its requests.
-    BarrierRequest(BarrierRequest),
-    /// All sources are to send this barrier, which a host has requested.
-    Barrier(Epoch, HostId, BarrierRequest),
-    Passed(Epoch),
-    /// What a host is to do for a checkpoint.
-    Order(SaveOrder),
-    /// A host has saved, or could not.
-    Saved(Epoch, Answer),
-    /// A host has committed what the checkpoint of this barrier has.
-    Committed(Epoch),
-}
-
-#[derive(Clone, Copy, Data)]
-struct BarrierRequest {
-    number: u64,
-    /// Whether the sources are to read nothing behind the barrier.
-    is_last: bool,
-}
-
-/// What a host has prepared when all of its tasks have ended; or all hosts together.
-#[derive(Clone, Data)]
-struct Prepared {
-    /// Whether there are files to publish.
-    files: bool,
-    /// What the tasks have counted, by host.
-    counted: Vec<Vec<TaskCounts>>,
-    /// The clocks of the other hosts, as the first one has estimated them.
-    clocks: Vec<ClockOffset>,
-}
-
 /// What the other hosts have saved at their end, of which these are the answers; `None` if one of them can save nothing, so that
 /// there is no last checkpoint however the others have fared.
 fn all_saved(answers: Vec<Answer>) -> Option<Result<Vec<Vec<u8>>>> {
@@ -186,14 +160,32 @@ fn all_saved(answers: Vec<Answer>) -> Option<Result<Vec<Vec<u8>>>> {
 impl JobHosts {
     /// The hosts of `job`.
     pub(super) fn new(job: &Weak<Job>, links: &Links) -> Arc<Self> {
-        let others = links.to_others(Part::Job);
-        let state = State { passed: vec![Epoch::default(); others.len()], ..State::default() };
+        let (me, others) = (links.hosts().me(), links.to_others(Part::Job));
+        let place = Place::of(me.0, links.hosts().count(), links.hosts().fan_out());
+        let below: Vec<_> =
+            place.below.iter().map(|host| links.to(HostId(*host), Part::Job)).collect();
+        let reporting = || std::iter::once(me).chain(below.iter().map(Link::to));
+        let passed = reporting().map(|host| Last { epoch: Epoch::default(), host });
+        // The first host awaits what the others commit.
+        let committed = reporting().map(|host| match host {
+            HostId::FIRST => Epoch::LAST,
+            _ => Epoch::default(),
+        });
+        let state = State {
+            passed: Least::new(passed.collect()),
+            committed: Least::new(committed.collect()),
+            ..State::default()
+        };
         Arc::new(Self {
             job: Weak::clone(job),
-            me: links.hosts().me(),
+            me,
             others,
+            above: place.above.into_iter().map(HostId).collect(),
+            below,
+            size: place.size,
             state: Mutex::new(state),
             reported: Mutex::default(),
+            reporting: Mutex::default(),
         })
     }
 
@@ -206,6 +198,38 @@ impl JobHosts {
     fn send_all(&self, message: &JobMessage) {
         let frame = message.encoded();
         self.others.iter().for_each(|link| link.send(frame.clone()));
+    }
+
+    /// Sends a message to the host that this one reports to.
+    fn send_up(&self, message: &JobMessage) {
+        if let Some(host) = self.above.last() {
+            self.send(*host, message);
+        }
+    }
+
+    /// Sends a message to the hosts that report to this one, which send it on.
+    fn send_down(&self, message: &JobMessage) {
+        if !self.below.is_empty() {
+            let frame = message.encoded();
+            self.below.iter().for_each(|link| link.send(frame.clone()));
+        }
+    }
+
+    /// Which of those that report here a host is: 0 is this host itself.
+    fn reporter(&self, host: HostId) -> Option<usize> {
+        if host == self.me {
+            return Some(0);
+        }
+        self.below.iter().position(|link| link.to() == host).map(|at| 1 + at)
+    }
+
+    /// How many report here, this host included.
+    fn reporters(&self) -> usize {
+        1 + self.below.len()
+    }
+
+    fn is_first(&self) -> bool {
+        self.me == HostId::FIRST
     }
 
     /// This host has described the job. Its tasks are started when all hosts have described the same one, if they are made.
@@ -222,7 +246,7 @@ impl JobHosts {
         if decided {
             self.start();
         } else {
-            self.take(self.me, JobMessage::Described(fingerprint));
+            self.take(self.me, JobMessage::Described(vec![(self.me.0, fingerprint)]));
         }
     }
 
@@ -247,19 +271,26 @@ impl JobHosts {
         state.agreed.take().map(Ok)
     }
 
-    /// On the first host: all hosts have described the job.
-    fn compare(&self, fingerprints: &BTreeMap<HostId, u128>) {
-        let own = fingerprints.get(&self.me);
-        match fingerprints.iter().find(|(_, other)| Some(*other) != own) {
+    /// Hosts have described the job, or those that report to them.
+    fn take_described(&self, from: HostId, ranges: Vec<(usize, u128)>) {
+        let all = lock(&self.state).described.add(from, ranges, self.reporters());
+        let Some(all) = all else { return };
+        let mut ranges = all.concat();
+        ranges.dedup_by_key(|(_, fingerprint)| *fingerprint);
+        if !self.is_first() {
+            return self.send_up(&JobMessage::Described(ranges));
+        }
+        match ranges.get(1) {
             None => match self.may_go_on() {
                 Ok(point) => {
                     let same = JobMessage::Same(point);
-                    self.send_all(&same);
+                    self.send_down(&same);
                     self.take(self.me, same);
                 }
                 Err(error) => self.take(self.me, JobMessage::Failed(error)),
             },
-            Some((host, _)) => self.send(*host, &JobMessage::Differs(self.parts())),
+            // The first one that has described another job than the first host.
+            Some((host, _)) => self.send(HostId(*host), &JobMessage::Differs(self.parts())),
         }
     }
 
@@ -280,14 +311,19 @@ impl JobHosts {
 
     /// All tasks of this host have ended, and its outputs are prepared.
     pub(super) fn prepared(&self, files: bool, counted: Vec<TaskCounts>, signals: &Signals) {
-        let prepared = Prepared { files, counted: vec![counted], clocks: Vec::new() };
-        if self.me == HostId::FIRST {
-            return self.take(self.me, JobMessage::Prepared(prepared, Ok(None)));
+        let prepared = Prepared { files, counted };
+        if self.is_first() {
+            return self.report(prepared, Ok(None));
         }
         let mut reported = lock(&self.reported);
         let saved = signals.report_end();
         *reported = Some(prepared.clone());
-        self.take(self.me, JobMessage::Prepared(prepared, saved));
+        self.report(prepared, saved);
+    }
+
+    /// Reports the end of this host.
+    fn report(&self, prepared: Prepared, saved: Answer) {
+        self.take(self.me, JobMessage::Prepared(vec![Ended { host: self.me, prepared, saved }]));
     }
 
     /// On another host: reports its end once more, as it is stored now. If it has not ended, it is stored later in any case.
@@ -296,34 +332,113 @@ impl JobHosts {
         if let Some(prepared) = &*reported
             && let Some(saved) = signals.report_end_again()
         {
-            self.take(self.me, JobMessage::Prepared(prepared.clone(), Ok(Some(saved))));
+            self.report(prepared.clone(), Ok(Some(saved)));
         }
+    }
+
+    /// Hosts have ended, and are prepared. Once all have of which this one reports, it sends that up, and what is reported again
+    /// from then on; the first host decides.
+    fn take_prepared(&self, ended: Vec<Ended>) {
+        let reporting = lock(&self.reporting);
+        let mut state = lock(&self.state);
+        if state.has_reported {
+            drop(state);
+            return self.send_up(&JobMessage::Prepared(ended));
+        }
+        let mut replaced = Vec::new();
+        for ended in ended {
+            let host = ended.host;
+            if let Some(Ended { saved: Ok(Some(saved)), .. }) = state.prepared.insert(host, ended) {
+                replaced.push((host, saved));
+            }
+        }
+        let is_complete = state.prepared.len() >= self.size;
+        state.has_reported = is_complete && !self.is_first();
+        // What the first host is sent from now on comes too late, and replaces nothing of this.
+        let all = is_complete.then(|| std::mem::take(&mut state.prepared));
+        let is_decided = state.decided;
+        drop(state);
+        for (host, saved) in replaced {
+            let replaced = JobMessage::Order(SaveOrder::Replaced(saved));
+            if host == self.me {
+                self.take(self.me, replaced);
+            } else {
+                self.send(host, &replaced);
+            }
+        }
+        let Some(all) = all else { return };
+        if !self.is_first() {
+            return self.send_up(&JobMessage::Prepared(all.into_values().collect()));
+        }
+        drop(reporting);
+        self.all_prepared(all, is_decided);
+    }
+
+    /// On the first host: all hosts are prepared.
+    fn all_prepared(&self, all: BTreeMap<HostId, Ended>, is_decided: bool) {
+        let files = all.values().any(|ended| ended.prepared.files);
+        let (mut counted, mut answers) = (Vec::new(), Vec::new());
+        for (host, Ended { prepared, saved, .. }) in all {
+            counted.push(prepared.counted);
+            if host != self.me {
+                let note = format!("on host {}", host.0);
+                answers.push(saved.map_err(|error| error.with(&note)));
+            }
+        }
+        let reports = all_saved(answers).filter(|_| files && !is_decided);
+        let clocks = self.estimated();
+        let mut may = Ok(());
+        self.with_job(|job| {
+            let saved = reports.map_or(Ok(()), |reports| job.signals().save_end(reports));
+            may = saved.and_then(|()| job.signals().may_publish());
+        });
+        self.decide(may.map(|()| (files, Totals { counted, clocks })));
     }
 
     /// On the first host: asks the others to save what their tasks have saved at a barrier.
     pub(super) fn ask_to_save(&self, epoch: Epoch, superseded: BTreeSet<StateId>) {
         let mut state = lock(&self.state);
-        state.saving = epoch;
-        state.saved.clear();
+        (state.saving, state.answers, state.saved) = (epoch, Gather::default(), None);
         drop(state);
-        self.send_all(&JobMessage::Order(SaveOrder::Save(ToSave { epoch, superseded })));
+        self.send_down(&JobMessage::Order(SaveOrder::Save(ToSave { epoch, superseded })));
     }
 
     /// On the first host: what the others have answered, in their order, if all have.
     pub(super) fn saved(&self) -> Option<Vec<Answer>> {
+        lock(&self.state).saved.take()
+    }
+
+    /// Hosts have answered, or those that report to them.
+    fn take_saved(&self, from: HostId, epoch: Epoch, answers: Vec<(HostId, Answer)>) {
         let mut state = lock(&self.state);
-        let all = state.saved.len() == self.others.len();
-        all.then(|| std::mem::take(&mut state.saved).into_values().collect())
+        if epoch > state.saving && !self.is_first() {
+            (state.saving, state.answers) = (epoch, Gather::default());
+        }
+        if epoch != state.saving {
+            return;
+        }
+        // The first host asks the others.
+        let of = self.reporters() - usize::from(self.is_first());
+        let Some(all) = state.answers.add(from, answers, of) else { return };
+        let all = all.into_iter().flatten();
+        if !self.is_first() {
+            drop(state);
+            return self.send_up(&JobMessage::Saved(epoch, all.collect()));
+        }
+        let all = all.map(|(host, saved)| saved.map_err(|error| error.on_host(host.0)));
+        state.saved = Some(all.collect());
+        drop(state);
+        self.with_job(|job| job.notify());
     }
 
     /// On the first host: a checkpoint counts. The others say when they have committed what it has, if that is awaited.
     pub(super) fn counts(&self, epoch: Epoch, is_awaited: bool, counted: Counted) {
-        self.send_all(&JobMessage::Order(SaveOrder::Counts { epoch, is_awaited, counted }));
+        self.send_down(&JobMessage::Order(SaveOrder::Counts { epoch, is_awaited, counted }));
     }
 
     /// On the first host: a checkpoint could not be taken.
     pub(super) fn fails(&self, failed: Failed) {
-        self.send_all(&JobMessage::Order(SaveOrder::Fails(failed)));
+        self.send_down(&JobMessage::Order(SaveOrder::Fails(failed)));
     }
 
     /// On another host: the next thing to do for a checkpoint, if there is one.
@@ -333,7 +448,7 @@ impl JobHosts {
 
     /// On another host: it has saved, or could not.
     pub(super) fn has_saved(&self, epoch: Epoch, saved: Answer) {
-        self.take(self.me, JobMessage::Saved(epoch, saved));
+        self.take(self.me, JobMessage::Saved(epoch, vec![(self.me, saved)]));
     }
 
     /// On another host: it has committed what a checkpoint has.
@@ -343,26 +458,34 @@ impl JobHosts {
 
     /// On the first host: whether the others have said that they have committed what a checkpoint has.
     pub(super) fn have_committed(&self, epoch: Epoch) -> bool {
-        let state = lock(&self.state);
-        let last = |link: &Link| state.committed.get(&link.to());
-        self.others.iter().all(|link| last(link).is_some_and(|last| *last >= epoch))
+        lock(&self.state).committed.least() >= Some(epoch)
     }
 
     /// The files of this host have their names, or one of them could not be given its name.
     pub(super) fn published(&self, published: Result<()>) {
+        let published = published.map_err(|error| error.on_host(self.me.0));
         self.take(self.me, JobMessage::Published(published));
     }
 
-    /// What the tasks of each host have counted, once it is decided that the job ends well.
+    /// What the tasks of each host have counted, once it is decided that the job ends well; `None` where a host is lost through
+    /// which that would come.
     pub(super) fn counted(&self) -> Option<Vec<Vec<TaskCounts>>> {
-        lock(&self.state).counted.clone()
+        let state = lock(&self.state);
+        self.has_totals(&state).then(|| state.totals.counted.clone())
     }
 
-    /// The clocks of other hosts: as the first one has estimated them, once it is decided that the job ends well; before, as
-    /// this one does.
+    /// The clocks of other hosts: as the first one has estimated them, once there is [what all have counted](Self::counted);
+    /// before, as this one does.
     pub(super) fn clocks(&self) -> Vec<ClockOffset> {
-        let decided = lock(&self.state).clocks.clone();
+        let state = lock(&self.state);
+        let decided = self.has_totals(&state).then(|| state.totals.clocks.clone());
+        drop(state);
         decided.unwrap_or_else(|| self.estimated())
+    }
+
+    /// Whether all parts of the totals are there.
+    fn has_totals(&self, state: &State) -> bool {
+        state.totals.counted.len() > self.others.len()
     }
 
     /// The clocks of the other hosts, as far as this one knows them.
@@ -393,46 +516,34 @@ impl JobHosts {
 
     /// A barrier has left every task of this host.
     pub(super) fn passed(&self, epoch: Epoch) {
-        self.send_all(&JobMessage::Passed(epoch));
+        self.take(self.me, JobMessage::Passed(Last { epoch, host: self.me }));
     }
 
-    /// Whether a barrier has left every task of the other hosts.
+    /// Whether a barrier has left every task of all hosts.
     pub(super) fn are_past(&self, epoch: Epoch) -> bool {
-        lock(&self.state).passed.iter().all(|passed| *passed >= epoch)
+        lock(&self.state).all_passed >= epoch
     }
 
-    /// The hosts with tasks that a barrier has not left.
+    /// On the first host: other hosts with tasks that a barrier has not left; of those that report through the same host, one.
     pub(super) fn behind(&self, epoch: Epoch) -> Vec<HostId> {
         let state = lock(&self.state);
-        let all = self.others.iter().zip(&state.passed);
-        all.filter(|(_, passed)| **passed < epoch).map(|(link, _)| link.to()).collect()
+        let others = state.passed.all().iter().skip(1);
+        others.filter(|last| last.epoch < epoch).map(|last| last.host).collect()
     }
 
     fn take(&self, from: HostId, message: JobMessage) {
         match message {
-            JobMessage::Described(_)
-            | JobMessage::Failed(_)
-            | JobMessage::Prepared(..)
-            | JobMessage::Published(_)
+            JobMessage::Failed(_)
+            | JobMessage::DrainRequest
             | JobMessage::Suspend(_)
             | JobMessage::BarrierRequest(_)
             | JobMessage::WantsCheckpoint
             | JobMessage::Torn(..)
-            | JobMessage::Saved(..)
-            | JobMessage::Committed(_)
-                if self.me != HostId::FIRST =>
+                if !self.is_first() =>
             {
                 self.send(HostId::FIRST, &message);
             }
-            JobMessage::Described(fingerprint) => {
-                let mut state = lock(&self.state);
-                state.fingerprints.insert(from, fingerprint);
-                if state.fingerprints.len() > self.others.len() {
-                    let all = std::mem::take(&mut state.fingerprints);
-                    drop(state);
-                    self.compare(&all);
-                }
-            }
+            JobMessage::Described(ranges) => self.take_described(from, ranges),
             JobMessage::Same(point) => {
                 lock(&self.state).agreed = Some(point);
                 self.start();
@@ -440,59 +551,52 @@ impl JobHosts {
             }
             JobMessage::Differs(parts) => self.differs(&parts),
             JobMessage::Failed(error) => self.decide(Err(error.on_host(from.0))),
-            JobMessage::Prepared(prepared, saved) => {
-                let mut state = lock(&self.state);
-                let replaced = state.prepared.insert(from, (prepared, saved));
-                if state.prepared.len() <= self.others.len() {
-                    drop(state);
-                    if let Some((_, Ok(Some(saved)))) = replaced {
-                        self.send(from, &JobMessage::Order(SaveOrder::Replaced(saved)));
-                    }
-                    return;
-                }
-                // What a host reports from now on comes too late, and replaces nothing of this.
-                let all = std::mem::take(&mut state.prepared);
-                let is_decided = state.decided;
-                drop(state);
-                let files = all.values().any(|(host, _)| host.files);
-                let (mut counted, mut answers) = (Vec::new(), Vec::new());
-                for (host, (prepared, saved)) in all {
-                    counted.extend(prepared.counted);
-                    if host != self.me {
-                        let note = format!("on host {}", host.0);
-                        answers.push(saved.map_err(|error| error.with(&note)));
-                    }
-                }
-                let reports = all_saved(answers).filter(|_| files && !is_decided);
-                let clocks = self.estimated();
-                let mut may = Ok(());
-                self.with_job(|job| {
-                    let saved = reports.map_or(Ok(()), |reports| job.signals().save_end(reports));
-                    may = saved.and_then(|()| job.signals().may_publish());
-                });
-                self.decide(may.map(|()| Prepared { files, counted, clocks }));
+            JobMessage::Prepared(ended) => self.take_prepared(ended),
+            JobMessage::Totals(part) => {
+                lock(&self.state).totals.add(part);
+                self.end_with_totals();
+            }
+            JobMessage::WithoutTotals => {
+                lock(&self.state).lacks_totals = true;
+                self.end_with_totals();
             }
             JobMessage::Decided(outcome) => {
-                if !std::mem::replace(&mut lock(&self.state).decided, true) {
-                    self.decided(outcome);
+                let mut state = lock(&self.state);
+                if std::mem::replace(&mut state.decided, true) {
+                    return;
+                }
+                match outcome {
+                    Ok(files) => {
+                        state.awaits_totals = Some(files);
+                        drop(state);
+                        self.end_with_totals();
+                    }
+                    Err(error) => {
+                        drop(state);
+                        self.decided(Err(error));
+                    }
                 }
             }
             JobMessage::Published(published) => {
-                let mut state = lock(&self.state);
-                state.published += 1;
-                if let Err(error) = published {
-                    state.unpublished.get_or_insert(error.on_host(from.0));
+                let all = lock(&self.state).published.add(from, published, self.reporters());
+                let Some(all) = all else { return };
+                let all = all.into_iter().collect();
+                if !self.is_first() {
+                    return self.send_up(&JobMessage::Published(all));
                 }
-                if state.published <= self.others.len() {
-                    return;
-                }
-                let over = JobMessage::Over(state.unpublished.take().map_or(Ok(()), Err));
-                drop(state);
+                let over = JobMessage::Over(all);
                 self.send_all(&over);
                 self.take(self.me, over);
             }
             JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
             JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
+            JobMessage::DrainRequest => {
+                // A program that drains its job does so on all hosts.
+                if !std::mem::replace(&mut lock(&self.state).drains, true) {
+                    self.send_down(&JobMessage::Drain);
+                }
+                self.take(self.me, JobMessage::Drain);
+            }
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
             JobMessage::WantsCheckpoint => self.with_job(|job| job.want_checkpoint_here()),
             JobMessage::Torn(epoch, operator) => self.with_job(|job| {
@@ -503,7 +607,7 @@ impl JobHosts {
             JobMessage::BarrierRequest(request) => self.with_job(|job| {
                 let epoch = job.number_barrier(request.is_last);
                 let barrier = JobMessage::Barrier(epoch, from, request);
-                self.send_all(&barrier);
+                self.send_down(&barrier);
                 self.take(self.me, barrier);
             }),
             JobMessage::Barrier(epoch, by, request) => {
@@ -514,12 +618,23 @@ impl JobHosts {
                 }
                 self.with_job(|job| job.barrier_asked(epoch, request.is_last));
             }
-            JobMessage::Passed(epoch) => {
+            JobMessage::Passed(last) => {
+                let Some(at) = self.reporter(from) else { return };
                 let mut state = lock(&self.state);
-                let of_others = usize::from(from > self.me);
-                if let Some(passed) = state.passed.get_mut(from.0 - of_others) {
-                    *passed = epoch.max(*passed);
+                let Some(least) = state.passed.raise(at, last) else { return };
+                let is_news = least.epoch > state.all_passed;
+                drop(state);
+                if !self.is_first() {
+                    self.send_up(&JobMessage::Passed(least));
+                } else if is_news {
+                    let passed = JobMessage::AllPassed(least.epoch);
+                    self.send_down(&passed);
+                    self.take(self.me, passed);
                 }
+            }
+            JobMessage::AllPassed(epoch) => {
+                let mut state = lock(&self.state);
+                state.all_passed = epoch.max(state.all_passed);
                 drop(state);
                 self.with_job(|job| job.notify());
             }
@@ -527,17 +642,16 @@ impl JobHosts {
                 lock(&self.state).orders.push_back(order);
                 self.with_job(|job| job.notify());
             }
-            JobMessage::Saved(epoch, saved) => {
-                let mut state = lock(&self.state);
-                if epoch == state.saving {
-                    state.saved.insert(from, saved.map_err(|error| error.on_host(from.0)));
-                }
-                drop(state);
-                self.with_job(|job| job.notify());
-            }
+            JobMessage::Saved(epoch, answers) => self.take_saved(from, epoch, answers),
             JobMessage::Committed(epoch) => {
-                lock(&self.state).committed.insert(from, epoch);
-                self.with_job(|job| job.notify());
+                let Some(at) = self.reporter(from) else { return };
+                let least = lock(&self.state).committed.raise(at, epoch);
+                match least {
+                    Some(least) if !self.is_first() => {
+                        self.send_up(&JobMessage::Committed(least));
+                    }
+                    _ => self.with_job(|job| job.notify()),
+                }
             }
         }
     }
@@ -555,24 +669,42 @@ impl JobHosts {
     }
 
     /// On the first host: decides, if nothing was decided before.
-    fn decide(&self, outcome: Result<Prepared>) {
+    fn decide(&self, outcome: Result<(bool, Totals)>) {
         if std::mem::replace(&mut lock(&self.state).decided, true) {
             return;
         }
-        let message = JobMessage::Decided(outcome);
+        let message = JobMessage::Decided(outcome.map(|(files, totals)| {
+            totals.messages().for_each(|part| self.send_down(&part));
+            lock(&self.state).totals = totals;
+            files
+        }));
         self.send_all(&message);
         if let JobMessage::Decided(outcome) = message {
             self.decided(outcome);
         }
     }
 
-    fn decided(&self, outcome: Result<Prepared>) {
-        let outcome = outcome.map(|prepared| {
-            let mut state = lock(&self.state);
-            (state.counted, state.clocks) = (Some(prepared.counted), Some(prepared.clocks));
-            drop(state);
-            prepared.files
-        });
+    /// On another host: ends the job if it is decided that it ends well, and the totals are there or will not come.
+    fn end_with_totals(&self) {
+        let mut state = lock(&self.state);
+        let may = state.lacks_totals || self.has_totals(&state);
+        let files = state.awaits_totals.take_if(|_| may);
+        drop(state);
+        if let Some(files) = files {
+            self.decided(Ok(files));
+        }
+    }
+
+    /// On another host: one that is lost would pass on the totals to this one. Those to which this one passes them on may not have
+    /// lost that host.
+    fn lose_totals(&self) {
+        if !std::mem::replace(&mut lock(&self.state).lacks_totals, true) {
+            self.send_down(&JobMessage::WithoutTotals);
+        }
+        self.end_with_totals();
+    }
+
+    fn decided(&self, outcome: Result<bool>) {
         self.with_job(|job| job.decided(outcome));
         self.start();
         // A thread may wait for what the hosts agree on.
@@ -592,7 +724,7 @@ impl Others for JobHosts {
     }
 
     fn drain(&self) {
-        self.send_all(&JobMessage::Drain);
+        self.take(self.me, JobMessage::DrainRequest);
     }
 
     fn want_checkpoint(&self) {
@@ -621,7 +753,10 @@ impl Receive for JobHosts {
     /// Every host ends its tasks by itself, and the first one decides, which gets to know of the loss. Only where the first
     /// one is lost, or this host itself, is it decided here: the others may have ended the job well already.
     fn lost(&self, host: HostId, how: &str) {
-        if self.me == HostId::FIRST {
+        if !self.is_first() && (host == self.me || self.above.contains(&host)) {
+            self.lose_totals();
+        }
+        if self.is_first() {
             self.decide(Err(Self::loss(host, how)));
             // They may wait for the lost host to publish its files.
             self.send_all(&JobMessage::Over(Err(Self::loss(host, how))));
@@ -645,138 +780,21 @@ impl Receive for JobHosts {
             let what = format!("host {} has sent what is no message about a job: {error}", from.0);
             Error::new(ErrorKind::Internal, what)
         })?;
+        let is_expected = match message.way() {
+            Way::Up => self.below.iter().any(|link| link.to() == from),
+            Way::Down => self.above.last() == Some(&from),
+            Way::Direct => true,
+        };
+        if !is_expected {
+            let what = format!("host {} has sent a message about a job the wrong way", from.0);
+            return Err(Error::new(ErrorKind::Internal, what));
+        }
+        // Before it is taken, which may take long, and end the job on this host.
+        if message.way() == Way::Down {
+            self.send_down(&message);
+        }
         self.take(from, message);
         Ok(())
-    }
-}
-
-impl JobMessage {
-    fn encoded(&self) -> Vec<u8> {
-        let out = &mut Vec::new();
-        match self {
-            Self::Failed(error) => {
-                0u8.encode(out);
-                error.encode(out);
-            }
-            Self::Prepared(prepared, Ok(saved)) => {
-                1u8.encode(out);
-                prepared.encode(out);
-                saved.encode(out);
-            }
-            Self::Prepared(prepared, Err(error)) => {
-                22u8.encode(out);
-                prepared.encode(out);
-                error.encode(out);
-            }
-            Self::Decided(Ok(prepared)) => {
-                2u8.encode(out);
-                prepared.encode(out);
-            }
-            Self::Decided(Err(error)) => {
-                3u8.encode(out);
-                error.encode(out);
-            }
-            Self::Published(Ok(())) => 7u8.encode(out),
-            Self::Published(Err(error)) => {
-                8u8.encode(out);
-                error.encode(out);
-            }
-            Self::Over(Ok(())) => 9u8.encode(out),
-            Self::Over(Err(error)) => {
-                10u8.encode(out);
-                error.encode(out);
-            }
-            Self::Drain => 4u8.encode(out),
-            Self::WantsCheckpoint => 20u8.encode(out),
-            Self::Torn(Epoch(epoch), operator) => {
-                (25u8, *epoch).encode(out);
-                operator.to_string().encode(out);
-            }
-            Self::Suspend(why) => {
-                18u8.encode(out);
-                why.encode(out);
-            }
-            Self::BarrierRequest(request) => (14u8, *request).encode(out),
-            Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
-            Self::Passed(Epoch(epoch)) => (6u8, *epoch).encode(out),
-            Self::Order(SaveOrder::Save(ToSave { epoch, superseded })) => {
-                (15u8, epoch.0).encode(out);
-                superseded.iter().cloned().collect::<Vec<_>>().encode(out);
-            }
-            Self::Order(SaveOrder::Counts { epoch, is_awaited, counted }) => {
-                (19u8, epoch.0, *is_awaited, *counted).encode(out);
-            }
-            Self::Order(SaveOrder::Fails(failed)) => {
-                21u8.encode(out);
-                failed.encode(out);
-            }
-            Self::Order(SaveOrder::Replaced(saved)) => {
-                24u8.encode(out);
-                saved.encode(out);
-            }
-            Self::Saved(Epoch(epoch), Ok(saved)) => {
-                (16u8, *epoch).encode(out);
-                saved.encode(out);
-            }
-            Self::Saved(Epoch(epoch), Err(error)) => {
-                (17u8, *epoch).encode(out);
-                error.encode(out);
-            }
-            Self::Committed(Epoch(epoch)) => (23u8, *epoch).encode(out),
-            Self::Described(fingerprint) => (11u8, *fingerprint).encode(out),
-            Self::Same(point) => {
-                12u8.encode(out);
-                point.encode(out);
-            }
-            Self::Differs(parts) => {
-                13u8.encode(out);
-                parts.encode(out);
-            }
-        }
-        std::mem::take(out)
-    }
-
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        Ok(match u8::decode(input)? {
-            0 => Self::Failed(Error::decode(input)?),
-            1 => Self::Prepared(Prepared::decode(input)?, Ok(Data::decode(input)?)),
-            2 => Self::Decided(Ok(Prepared::decode(input)?)),
-            3 => Self::Decided(Err(Error::decode(input)?)),
-            4 => Self::Drain,
-            5 => {
-                let (epoch, by, request) = Data::decode(input)?;
-                Self::Barrier(Epoch(epoch), HostId(by), request)
-            }
-            6 => Self::Passed(Epoch(u64::decode(input)?)),
-            7 => Self::Published(Ok(())),
-            8 => Self::Published(Err(Error::decode(input)?)),
-            9 => Self::Over(Ok(())),
-            10 => Self::Over(Err(Error::decode(input)?)),
-            11 => Self::Described(u128::decode(input)?),
-            12 => Self::Same(Data::decode(input)?),
-            13 => Self::Differs(Data::decode(input)?),
-            14 => Self::BarrierRequest(Data::decode(input)?),
-            15 => {
-                let (epoch, superseded) =
-                    (Epoch(u64::decode(input)?), Vec::<StateId>::decode(input)?);
-                let superseded = superseded.into_iter().collect();
-                Self::Order(SaveOrder::Save(ToSave { epoch, superseded }))
-            }
-            16 => Self::Saved(Epoch(u64::decode(input)?), Ok(Data::decode(input)?)),
-            17 => Self::Saved(Epoch(u64::decode(input)?), Err(Error::decode(input)?)),
-            18 => Self::Suspend(Data::decode(input)?),
-            19 => {
-                let (epoch, is_awaited, counted) = Data::decode(input)?;
-                Self::Order(SaveOrder::Counts { epoch: Epoch(epoch), is_awaited, counted })
-            }
-            20 => Self::WantsCheckpoint,
-            21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
-            22 => Self::Prepared(Prepared::decode(input)?, Err(Error::decode(input)?)),
-            23 => Self::Committed(Epoch(u64::decode(input)?)),
-            24 => Self::Order(SaveOrder::Replaced(Data::decode(input)?)),
-            25 => Self::Torn(Epoch(u64::decode(input)?), String::decode(input)?.into()),
-            _ => return Err(DecodeError::invalid("a message about a job")),
-        })
     }
 }
 

@@ -173,7 +173,7 @@ impl Job {
             .collect()
     }
 
-    /// The counts of each task by host, where there are several and the job has ended well.
+    /// The counts of each task by host, where there are several and the job has ended well: as [`JobHosts::counted`].
     pub(crate) fn counted_on_hosts(&self) -> Option<Vec<Vec<TaskCounts>>> {
         self.hosts.as_ref()?.counted()
     }
@@ -433,7 +433,7 @@ impl Job {
         (0..passed.len()).filter(is_behind).collect()
     }
 
-    /// The other hosts that have tasks that a barrier has not left.
+    /// On the first host: other hosts that have tasks that a barrier has not left, as [`JobHosts::behind`].
     pub(crate) fn hosts_behind(&self, barrier: &Requested) -> Vec<HostId> {
         let epoch = barrier.epoch().unwrap_or(Epoch::LAST);
         self.hosts.as_ref().map_or_else(Vec::new, |hosts| hosts.behind(epoch))

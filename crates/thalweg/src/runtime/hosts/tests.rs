@@ -1,5 +1,7 @@
 //! Tests of jobs on several hosts.
 
+mod trees;
+
 use super::*;
 use crate::check::{on_cluster, seeds};
 use crate::config::{BatchMode, Config};
@@ -405,14 +407,19 @@ fn on_host(me: HostId) -> (Arc<Job>, Arc<Kept>, Arc<Saves>) {
     (Job::new(signals, 1, links), network, saves)
 }
 
+/// What host 1 sends when its tasks have ended, with files to publish.
+fn ended(saved: Answer) -> JobMessage {
+    let prepared = Prepared { files: true, counted: Vec::new() };
+    JobMessage::Prepared(vec![Ended { host: HostId(1), prepared, saved }])
+}
+
 #[test]
 fn what_a_host_has_saved_at_its_end_is_given_back_when_it_is_replaced_and_not_when_it_counts() {
     let (job, network, saves) = on_host(HostId::FIRST);
     let receiver = lock(&network.receiver).clone().expect("the job is there");
     // What is given back when the other host reports this.
     let replaced_by = |saved: Answer| {
-        let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new() };
-        receiver.take(HostId(1), &JobMessage::Prepared(prepared, saved).encoded());
+        receiver.take(HostId(1), &ended(saved).encoded());
         let replaced = network.sent().into_iter().filter_map(|message| match message {
             JobMessage::Order(SaveOrder::Replaced(saved)) => Some(saved),
             _ => None,
@@ -440,8 +447,7 @@ fn the_last_checkpoint_is_stored_where_messages_of_the_job_are_taken_which_may_b
     assert!(receiver.may_block());
     job.one_ended(0, TaskCounts::default());
     assert!(lock(&saves.reports).is_empty());
-    let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new() };
-    receiver.take(HostId(1), &JobMessage::Prepared(prepared, Ok(Some(vec![1]))).encoded());
+    receiver.take(HostId(1), &ended(Ok(Some(vec![1]))).encoded());
     assert_eq!(*lock(&saves.reports), [[[1]]]);
 }
 
@@ -450,7 +456,7 @@ fn a_host_reports_its_end_again_once_it_has_ended_and_has_stored_it_again() {
     let (job, network, saves) = on_host(HostId(1));
     let reported = || {
         let reported = network.sent().into_iter().filter_map(|message| match message {
-            JobMessage::Prepared(_, saved) => saved.unwrap(),
+            JobMessage::Prepared(mut ended) => ended.pop()?.saved.unwrap(),
             _ => None,
         });
         reported.collect::<Vec<_>>()
@@ -492,9 +498,8 @@ fn a_host_that_is_lost_while_the_end_is_decided_is_not_waited_for() {
     let links = Links::new(Arc::new(hosts), 0, Arc::clone(&signals));
     let job = Job::new(signals, 0, links);
     job.begin();
-    let prepared = Prepared { files: true, counted: Vec::new(), clocks: Vec::new() };
     let receiver = lock(&network.0).clone().expect("the job is there");
-    receiver.take(HostId(1), &JobMessage::Prepared(prepared, Ok(None)).encoded());
+    receiver.take(HostId(1), &ended(Ok(None)).encoded());
     assert!(job.is_over());
     let error = job.outcome().unwrap_err();
     assert!(error.message().starts_with("host 1 is lost"), "{error}");

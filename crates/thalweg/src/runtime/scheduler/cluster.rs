@@ -137,7 +137,8 @@ const APART: Nanos = 3_600_000_000_000;
 
 impl Cluster {
     /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send; with two of
-    /// four seeds, they bundle their lanes; in a third of all, hosts report to the one before them, and in a third two to the same.
+    /// four seeds, they bundle their lanes. Of three seeds, all hosts report to the first with one, each to the one before it with
+    /// another, and two to the same with the third.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         Self::looking_after(STEPS, seed, turn, hosts)
     }
@@ -163,7 +164,7 @@ impl Cluster {
             steps,
             compress: seed % 2 == 1,
             bundle: matches!(seed % 4, 1 | 2),
-            fan_out: [1, 2, 16][seed as usize % 3],
+            fan_out: [16, 1, 2][seed as usize % 3],
             hosts: (0..hosts).map(host).collect(),
             frames: Mutex::new(Frames::default()),
             programs: Mutex::new(programs),

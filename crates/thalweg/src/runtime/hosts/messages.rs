@@ -1,0 +1,332 @@
+//! The messages of hosts about a job, and which way each goes.
+
+use super::super::counts::TaskCounts;
+use super::super::description::DescribedPart;
+use super::{Answer, SaveOrder, ToSave};
+use crate::checkpoint::{RestorePoint, StateId};
+use crate::data::{Data, DecodeError};
+use crate::error::{Error, Result};
+use crate::flow::Epoch;
+use crate::metrics::ClockOffset;
+use crate::net::HostId;
+use std::sync::Arc;
+
+/// A message from one host to another about a job.
+pub(super) enum JobMessage {
+    /// These hosts have described the job, each alone or as the first of some that follow each other: with these fingerprints.
+    Described(Vec<(usize, u128)>),
+    /// All hosts have described the same job. With it comes the first host's [`Description::point`](super::Description::point).
+    Same(Option<RestorePoint>),
+    /// The parts of the job on the first host, for a host that has described another one.
+    Differs(Vec<DescribedPart>),
+    Failed(Error),
+    /// These hosts are prepared, and have saved their parts of the last checkpoint, or could not.
+    Prepared(Vec<Ended>),
+    /// A part of what all hosts are to know of each other when the job ends well. What they are to do comes apart from it.
+    Totals(Totals),
+    /// No further totals come, as a host is lost through which they would.
+    WithoutTotals,
+    /// How the job ends: if well, with whether any host has files to publish.
+    Decided(Result<bool>),
+    /// A host, and those that report to it, have given their files their names, or one could not.
+    Published(Result<()>),
+    /// All hosts have, or one could not.
+    Over(Result<()>),
+    /// A host drains the job.
+    DrainRequest,
+    Drain,
+    /// An operator of a host waits for a checkpoint.
+    WantsCheckpoint,
+    /// A barrier has come to this operator of a host within a round of a loop: there is no checkpoint.
+    Torn(Epoch, Arc<str>),
+    /// A host requests that the job be suspended, and says why.
+    Suspend(String),
+    /// A host requests a barrier. It numbers its requests.
+    BarrierRequest(BarrierRequest),
+    /// All sources are to send this barrier, which a host has requested.
+    Barrier(Epoch, HostId, BarrierRequest),
+    /// The last barrier that has left all tasks of a host and of those that report to it.
+    Passed(Last),
+    /// The last barrier that has left all tasks.
+    AllPassed(Epoch),
+    /// What a host is to do for a checkpoint.
+    Order(SaveOrder),
+    /// These hosts have saved, or could not.
+    Saved(Epoch, Vec<(HostId, Answer)>),
+    /// A host, and those that report to it, have committed what the checkpoint of this barrier has.
+    Committed(Epoch),
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From a host to the one that it reports to, which merges it with what it gets from others.
+    Up,
+    /// From the first host to those that report to it, and so on.
+    Down,
+    /// From a host to the first one, or from the first to any: what is rare, and what must not be lost with a host between the two.
+    Direct,
+}
+
+#[derive(Clone, Copy, Data)]
+pub(super) struct BarrierRequest {
+    pub(super) number: u64,
+    /// Whether the sources are to read nothing behind the barrier.
+    pub(super) is_last: bool,
+}
+
+/// The last barrier that has left all tasks of some hosts, and the first of those that a later one has not left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Last {
+    pub(super) epoch: Epoch,
+    pub(super) host: HostId,
+}
+
+/// What a host reports when all of its tasks have ended.
+pub(super) struct Ended {
+    pub(super) host: HostId,
+    pub(super) prepared: Prepared,
+    /// Its part of the last checkpoint.
+    pub(super) saved: Answer,
+}
+
+/// What a host has prepared when all of its tasks have ended.
+#[derive(Clone, Data)]
+pub(super) struct Prepared {
+    /// Whether there are files to publish.
+    pub(super) files: bool,
+    /// What the tasks have counted.
+    pub(super) counted: Vec<TaskCounts>,
+}
+
+/// What all hosts know of each other when a job has ended well.
+#[derive(Clone, Data, Default)]
+pub(super) struct Totals {
+    /// What the tasks of each host have counted, in the order of the hosts.
+    pub(super) counted: Vec<Vec<TaskCounts>>,
+    /// The clocks of the other hosts, as the first one has estimated them.
+    pub(super) clocks: Vec<ClockOffset>,
+}
+
+/// The most hosts of which totals are sent at once: what the tasks of one have counted may be some hundred kilobytes.
+const HOSTS_AT_ONCE: usize = 64;
+
+impl Totals {
+    /// The messages by which they are sent.
+    pub(super) fn messages(&self) -> impl Iterator<Item = JobMessage> + '_ {
+        let parts = self.counted.chunks(HOSTS_AT_ONCE).enumerate();
+        parts.map(|(at, counted)| {
+            let clocks = if at == 0 { self.clocks.clone() } else { Vec::new() };
+            JobMessage::Totals(Self { counted: counted.to_vec(), clocks })
+        })
+    }
+
+    /// Adds the next part.
+    pub(super) fn add(&mut self, part: Self) {
+        self.counted.extend(part.counted);
+        self.clocks.extend(part.clocks);
+    }
+}
+
+impl JobMessage {
+    /// Which way the message goes.
+    pub(super) fn way(&self) -> Way {
+        match self {
+            Self::Described(_)
+            | Self::Prepared(_)
+            | Self::Published(_)
+            | Self::Passed(_)
+            | Self::Saved(..)
+            | Self::Committed(_) => Way::Up,
+            Self::Same(_)
+            | Self::Totals(_)
+            | Self::WithoutTotals
+            | Self::Drain
+            | Self::Barrier(..)
+            | Self::AllPassed(_)
+            | Self::Order(SaveOrder::Save(_) | SaveOrder::Counts { .. } | SaveOrder::Fails(_)) => {
+                Way::Down
+            }
+            Self::Differs(_)
+            | Self::Failed(_)
+            | Self::Decided(_)
+            | Self::Over(_)
+            | Self::DrainRequest
+            | Self::WantsCheckpoint
+            | Self::Torn(..)
+            | Self::Suspend(_)
+            | Self::BarrierRequest(_)
+            | Self::Order(SaveOrder::Replaced(_)) => Way::Direct,
+        }
+    }
+
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        let out = &mut Vec::new();
+        match self {
+            Self::Failed(error) => {
+                0u8.encode(out);
+                error.encode(out);
+            }
+            Self::Prepared(all) => {
+                (1u8, all.len() as u64).encode(out);
+                for Ended { host, prepared, saved } in all {
+                    host.0.encode(out);
+                    prepared.encode(out);
+                    encode_answer(saved, out);
+                }
+            }
+            Self::Totals(totals) => {
+                26u8.encode(out);
+                totals.encode(out);
+            }
+            Self::WithoutTotals => 22u8.encode(out),
+            Self::Decided(Ok(files)) => (2u8, *files).encode(out),
+            Self::Decided(Err(error)) => {
+                3u8.encode(out);
+                error.encode(out);
+            }
+            Self::Published(Ok(())) => 7u8.encode(out),
+            Self::Published(Err(error)) => {
+                8u8.encode(out);
+                error.encode(out);
+            }
+            Self::Over(Ok(())) => 9u8.encode(out),
+            Self::Over(Err(error)) => {
+                10u8.encode(out);
+                error.encode(out);
+            }
+            Self::DrainRequest => 27u8.encode(out),
+            Self::Drain => 4u8.encode(out),
+            Self::WantsCheckpoint => 20u8.encode(out),
+            Self::Torn(Epoch(epoch), operator) => {
+                (25u8, *epoch).encode(out);
+                operator.to_string().encode(out);
+            }
+            Self::Suspend(why) => {
+                18u8.encode(out);
+                why.encode(out);
+            }
+            Self::BarrierRequest(request) => (14u8, *request).encode(out),
+            Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
+            Self::Passed(Last { epoch: Epoch(epoch), host }) => (6u8, *epoch, host.0).encode(out),
+            Self::AllPassed(Epoch(epoch)) => (28u8, *epoch).encode(out),
+            Self::Order(SaveOrder::Save(ToSave { epoch, superseded })) => {
+                (15u8, epoch.0).encode(out);
+                superseded.iter().cloned().collect::<Vec<_>>().encode(out);
+            }
+            Self::Order(SaveOrder::Counts { epoch, is_awaited, counted }) => {
+                (19u8, epoch.0, *is_awaited, *counted).encode(out);
+            }
+            Self::Order(SaveOrder::Fails(failed)) => {
+                21u8.encode(out);
+                failed.encode(out);
+            }
+            Self::Order(SaveOrder::Replaced(saved)) => {
+                24u8.encode(out);
+                saved.encode(out);
+            }
+            Self::Saved(Epoch(epoch), answers) => {
+                (16u8, *epoch, answers.len() as u64).encode(out);
+                for (host, answer) in answers {
+                    host.0.encode(out);
+                    encode_answer(answer, out);
+                }
+            }
+            Self::Committed(Epoch(epoch)) => (23u8, *epoch).encode(out),
+            Self::Described(ranges) => {
+                11u8.encode(out);
+                ranges.encode(out);
+            }
+            Self::Same(point) => {
+                12u8.encode(out);
+                point.encode(out);
+            }
+            Self::Differs(parts) => {
+                13u8.encode(out);
+                parts.encode(out);
+            }
+        }
+        std::mem::take(out)
+    }
+
+    pub(super) fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(match u8::decode(input)? {
+            0 => Self::Failed(Error::decode(input)?),
+            1 => Self::Prepared(decode_all(input, |input| {
+                let (host, prepared) = (HostId(Data::decode(input)?), Prepared::decode(input)?);
+                Ok(Ended { host, prepared, saved: decode_answer(input)? })
+            })?),
+            2 => Self::Decided(Ok(Data::decode(input)?)),
+            3 => Self::Decided(Err(Error::decode(input)?)),
+            4 => Self::Drain,
+            5 => {
+                let (epoch, by, request) = Data::decode(input)?;
+                Self::Barrier(Epoch(epoch), HostId(by), request)
+            }
+            6 => {
+                let (epoch, host) = Data::decode(input)?;
+                Self::Passed(Last { epoch: Epoch(epoch), host: HostId(host) })
+            }
+            7 => Self::Published(Ok(())),
+            8 => Self::Published(Err(Error::decode(input)?)),
+            9 => Self::Over(Ok(())),
+            10 => Self::Over(Err(Error::decode(input)?)),
+            11 => Self::Described(Data::decode(input)?),
+            12 => Self::Same(Data::decode(input)?),
+            13 => Self::Differs(Data::decode(input)?),
+            14 => Self::BarrierRequest(Data::decode(input)?),
+            15 => {
+                let (epoch, superseded) =
+                    (Epoch(u64::decode(input)?), Vec::<StateId>::decode(input)?);
+                let superseded = superseded.into_iter().collect();
+                Self::Order(SaveOrder::Save(ToSave { epoch, superseded }))
+            }
+            16 => {
+                let epoch = Epoch(u64::decode(input)?);
+                let answers = decode_all(input, |input| {
+                    Ok((HostId(Data::decode(input)?), decode_answer(input)?))
+                });
+                Self::Saved(epoch, answers?)
+            }
+            18 => Self::Suspend(Data::decode(input)?),
+            19 => {
+                let (epoch, is_awaited, counted) = Data::decode(input)?;
+                Self::Order(SaveOrder::Counts { epoch: Epoch(epoch), is_awaited, counted })
+            }
+            20 => Self::WantsCheckpoint,
+            21 => Self::Order(SaveOrder::Fails(Data::decode(input)?)),
+            22 => Self::WithoutTotals,
+            23 => Self::Committed(Epoch(u64::decode(input)?)),
+            24 => Self::Order(SaveOrder::Replaced(Data::decode(input)?)),
+            25 => Self::Torn(Epoch(u64::decode(input)?), String::decode(input)?.into()),
+            26 => Self::Totals(Data::decode(input)?),
+            27 => Self::DrainRequest,
+            28 => Self::AllPassed(Epoch(u64::decode(input)?)),
+            _ => return Err(DecodeError::invalid("a message about a job")),
+        })
+    }
+}
+
+fn encode_answer(answer: &Answer, out: &mut Vec<u8>) {
+    answer.is_ok().encode(out);
+    match answer {
+        Ok(saved) => saved.encode(out),
+        Err(error) => error.encode(out),
+    }
+}
+
+fn decode_answer(input: &mut &[u8]) -> Result<Answer, DecodeError> {
+    Ok(match bool::decode(input)? {
+        true => Ok(Data::decode(input)?),
+        false => Err(Error::decode(input)?),
+    })
+}
+
+/// Decodes a number, and so many values.
+fn decode_all<T>(
+    input: &mut &[u8],
+    mut decode: impl FnMut(&mut &[u8]) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = u64::decode(input)?;
+    (0..count).map(|_| decode(input)).collect()
+}
