@@ -41,6 +41,17 @@ impl Place {
     pub(crate) fn parent(&self) -> Option<usize> {
         self.above.last().copied()
     }
+
+    /// How many messages, one after the other, it takes from the last of `count` members to the first.
+    pub(crate) fn deepest(count: usize, fan_out: usize) -> usize {
+        let (mut size, mut deep) = (count, 0);
+        while size > 1 {
+            // The largest of the ranges into which the others are cut.
+            size = (size - 1).div_ceil(fan_out.clamp(1, size - 1));
+            deep += 1;
+        }
+        deep
+    }
 }
 
 /// Cuts so many ranks, from this one on, into ranges: the first rank of each, and its size.
@@ -90,10 +101,11 @@ mod tests {
                     }
                 }
                 assert_eq!(merged, (0..count).collect::<Vec<_>>(), "by {fan_out}");
+                let deepest = places.iter().map(|place| place.above.len()).max();
+                assert_eq!(deepest, Some(Place::deepest(count, fan_out)), "{count} by {fan_out}");
             }
         }
-        let deepest =
-            |count| (0..count).map(|rank| Place::of(rank, count, FAN_OUT).above.len()).max();
-        assert_eq!([18, 100, 1000].map(deepest), [Some(2), Some(2), Some(3)]);
+        let deepest = |count| Place::deepest(count, FAN_OUT);
+        assert_eq!([1, 2, 17, 18, 100, 1000].map(deepest), [0, 1, 1, 2, 2, 3]);
     }
 }

@@ -4,15 +4,16 @@
 //! task. If so, it sets its flag `waits` and checks again before it waits; a task that advances after that wakes
 //! it. So no wake-up is lost.
 //!
-//! Of several hosts, each sends the others the least progress of its tasks, which they then take for the progress of
-//! all tasks there. It does so when that has advanced by an eighth of the allowed distance, and whenever it is less
-//! than before, as after a pause. So what is known of another host is behind by less than the allowed distance. The
-//! last task of all is therefore never too far ahead of what its host knows of the others, and does not wait.
+//! Several hosts exchange progress along a tree. Each sends each of its neighbours there the least progress of its own tasks and of
+//! what the other neighbours have sent, so that every host gets to know the least of all others, and none the progress of another
+//! one. It does so when that has advanced by a part of the allowed distance, and whenever it is less than before, as after a pause.
+//! The parts are so small that what is known of other hosts is behind by at most a quarter of the distance, once all messages have
+//! arrived. The last task of all is therefore never too far ahead of what its host knows of the others, and does not wait.
 
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::flow::Waker;
-use crate::net::{HostId, Link, Links, Part, Receive};
+use crate::net::{HostId, Link, Links, Part, Place, Receive};
 use crate::plan::{TaskContext, TieKind};
 use crate::sync::{AtomicBool, AtomicI64, Mutex, Ordering, lock};
 use crate::time::{Timestamp, micros};
@@ -22,7 +23,7 @@ use std::time::Duration;
 /// The progress of the tasks of one operator.
 pub(super) struct Drift {
     most: i64,
-    /// On all hosts.
+    /// On all hosts. Of those on other hosts, what counts is in `others`.
     tasks: Vec<Progress>,
     /// The other hosts, unless all tasks are on this one.
     others: OnceLock<Others>,
@@ -31,12 +32,31 @@ pub(super) struct Drift {
 /// The other hosts with tasks of the operator.
 struct Others {
     operator: Arc<str>,
+    /// The neighbours of this host in the tree.
     links: Vec<Link>,
-    me: HostId,
-    /// The host of each task.
-    hosts: Vec<HostId>,
-    /// The least progress of this host's tasks that was sent.
-    sent: Mutex<i64>,
+    /// By how much progress advances before it is sent.
+    step: i64,
+    /// Of each neighbour.
+    exchanged: Mutex<Vec<Exchanged>>,
+    /// The least progress of all other hosts, as far as the neighbours have sent it.
+    least: AtomicI64,
+}
+
+/// The last progress that was exchanged with a neighbour.
+#[derive(Clone)]
+struct Exchanged {
+    received: i64,
+    sent: i64,
+}
+
+impl Others {
+    /// Whether progress is to be sent where this was the last that was.
+    fn is_news(&self, at: i64, sent: i64) -> bool {
+        match at {
+            i64::MAX => sent < at,
+            _ => at < sent || at >= sent.saturating_add(self.step),
+        }
+    }
 }
 
 struct Progress {
@@ -82,12 +102,28 @@ impl Drift {
         Ok(())
     }
 
-    /// Registers the other hosts. `hosts` are those of the tasks.
+    /// Registers the other hosts. `hosts` are those of the tasks, in their order.
     fn join_others(self: &Arc<Self>, of: &Links, part: Part, hosts: &[HostId], name: Arc<str>) {
-        let mut links = of.to_others(part);
-        links.retain(|link| hosts.contains(&link.to()));
-        let (me, sent) = (of.hosts().me(), Mutex::new(i64::MIN));
-        let _ = self.others.set(Others { operator: name, links, me, hosts: hosts.to_vec(), sent });
+        let (me, fan_out) = (of.hosts().me(), of.hosts().fan_out());
+        let mut members = hosts.to_vec();
+        members.dedup();
+        let Some(rank) = members.iter().position(|host| *host == me) else { return };
+        for (task, _) in self.tasks.iter().zip(hosts).filter(|(_, host)| **host != me) {
+            task.at.store(i64::MAX, Ordering::SeqCst);
+        }
+        let place = Place::of(rank, members.len(), fan_out);
+        let neighbours = place.parent().into_iter().chain(place.below);
+        let links: Vec<_> = neighbours.map(|rank| of.to(members[rank], part)).collect();
+        // The most hosts on its way at which progress may wait for a step: it goes up, and down again.
+        let hops = 2 * Place::deepest(members.len(), fan_out) as i64;
+        let none = Exchanged { received: i64::MIN, sent: i64::MIN };
+        let _ = self.others.set(Others {
+            operator: name,
+            step: (self.most / (4 * hops.max(1))).max(1),
+            exchanged: Mutex::new(vec![none; links.len()]),
+            links,
+            least: AtomicI64::new(i64::MIN),
+        });
         of.open(part, Arc::clone(self) as _);
     }
 
@@ -99,26 +135,29 @@ impl Drift {
         }
         self.wake_waiting();
         if let Some(others) = self.others.get() {
-            self.send(others);
+            self.send(others, &mut lock(&others.exchanged));
         }
     }
 
-    /// Sends the other hosts the least progress of this host's tasks, if it has changed enough.
-    fn send(&self, others: &Others) {
-        let step = (self.most / 8).max(1);
-        // Locked while it is computed, so that the last one sent is the last one computed.
-        let mut sent = lock(&others.sent);
-        let here = self.tasks.iter().zip(&others.hosts).filter(|(_, host)| **host == others.me);
-        let least = here.map(|(task, _)| task.at.load(Ordering::SeqCst)).min().unwrap_or(i64::MAX);
-        let is_news = match least {
-            i64::MAX => *sent < least,
-            _ => least < *sent || least >= sent.saturating_add(step),
-        };
-        if is_news {
-            *sent = least;
-            let mut frame = Vec::new();
-            least.encode(&mut frame);
-            others.links.iter().for_each(|link| link.send(frame.clone()));
+    /// The least progress of this host's tasks.
+    fn least_here(&self) -> i64 {
+        let here = self.tasks.iter().map(|task| task.at.load(Ordering::SeqCst));
+        here.min().unwrap_or(i64::MAX)
+    }
+
+    /// Sends each neighbour the least progress of this host and the other neighbours, where it has changed enough. What was exchanged
+    /// is locked while that is computed, so that the last one sent is the last one computed.
+    fn send(&self, others: &Others, exchanged: &mut [Exchanged]) {
+        let here = self.least_here();
+        for (to, link) in others.links.iter().enumerate() {
+            let rest = exchanged.iter().enumerate().filter(|(from, _)| *from != to);
+            let least = rest.map(|(_, from)| from.received).fold(here, i64::min);
+            if others.is_news(least, exchanged[to].sent) {
+                exchanged[to].sent = least;
+                let mut frame = Vec::new();
+                least.encode(&mut frame);
+                link.send(frame);
+            }
         }
     }
 
@@ -145,8 +184,8 @@ impl Drift {
 
     fn is_ahead(&self, task: usize, at: impl Fn() -> i64) -> bool {
         let is_ahead = || {
-            let all = self.tasks.iter().map(|task| task.at.load(Ordering::SeqCst));
-            let last = all.min().unwrap_or(i64::MAX);
+            let others = self.others.get().map(|others| others.least.load(Ordering::SeqCst));
+            let last = others.unwrap_or(i64::MAX).min(self.least_here());
             at() != i64::MAX && at() > last.saturating_add(self.most)
         };
         if !is_ahead() {
@@ -160,14 +199,20 @@ impl Drift {
 impl Receive for Drift {
     fn receive(&self, from: HostId, frame: &[u8]) -> Result<()> {
         let Some(others) = self.others.get() else { return Ok(()) };
-        let at = decode_whole(frame, i64::decode).map_err(|error| {
-            let what =
-                format!("host {} has sent what is no progress in event time: {error}", from.0);
+        let wrong = |what: String| {
+            let what = format!("host {} has sent {what}", from.0);
             Error::new(ErrorKind::Internal, what).in_operator(&*others.operator)
-        })?;
-        for (task, _) in self.tasks.iter().zip(&others.hosts).filter(|(_, host)| **host == from) {
-            task.at.store(at, Ordering::SeqCst);
-        }
+        };
+        let at = decode_whole(frame, i64::decode)
+            .map_err(|error| wrong(format!("what is no progress in event time: {error}")))?;
+        let neighbour = others.links.iter().position(|link| link.to() == from);
+        let neighbour = neighbour.ok_or_else(|| wrong("its progress to a stranger".to_owned()))?;
+        let mut exchanged = lock(&others.exchanged);
+        exchanged[neighbour].received = at;
+        let least = exchanged.iter().map(|with| with.received).min().unwrap_or(i64::MAX);
+        others.least.store(least, Ordering::SeqCst);
+        self.send(others, &mut exchanged);
+        drop(exchanged);
         self.wake_waiting();
         Ok(())
     }
@@ -176,7 +221,9 @@ impl Receive for Drift {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{Channel, Hosts, Network, Receiver};
+    use crate::data::splitmix64;
+    use crate::flow::Signals;
+    use crate::net::TestNetwork;
 
     #[test]
     fn a_partition_too_far_ahead_waits_for_the_last_one() {
@@ -198,59 +245,127 @@ mod tests {
         assert!(!drift.must_wait(0), "it is alone");
     }
 
-    /// Keeps the frames that are sent.
-    #[derive(Default)]
-    struct Sent(Mutex<Vec<Vec<u8>>>);
+    /// Hosts with so many tasks each, of which none may be further ahead of the last than 80 microseconds.
+    struct Several {
+        network: Arc<TestNetwork>,
+        hosts: Vec<Arc<Drift>>,
+        tasks: usize,
+        signals: Arc<Signals>,
+    }
 
-    impl Network for Sent {
-        fn send(&self, _: HostId, _: Channel, frame: Vec<u8>) {
-            lock(&self.0).push(frame);
+    const MOST: i64 = 80;
+
+    impl Several {
+        fn new(count: usize, tasks: usize, fan_out: usize) -> Self {
+            let network = Arc::new(TestNetwork::by_tree_of(fan_out));
+            let of: Vec<_> = (0..count * tasks).map(|task| HostId(task / tasks)).collect();
+            let signals = Arc::new(Signals::default());
+            let host = |me: usize| {
+                let drift = Arc::new(Drift::new(Duration::from_micros(MOST as u64), of.len()));
+                let links = network.links(HostId(me), count, &signals);
+                drift.join_others(&links, Part::Tie(0), &of, "assign".into());
+                drift
+            };
+            let hosts = (0..count).map(host).collect();
+            Self { network, hosts, tasks, signals }
         }
 
-        fn open(&self, _: Channel, _: Receiver) {}
+        fn of(&self, task: usize) -> &Drift {
+            &self.hosts[task / self.tasks]
+        }
 
-        fn count_in(&self, _: &crate::memory::MemoryPool) {}
+        fn to(&self, task: usize, at: i64) {
+            self.of(task).move_to(task, Some(Timestamp::from_micros(at)));
+        }
 
-        fn close(&self, _: u64) {}
+        fn end(&self, task: usize) {
+            self.of(task).move_to(task, None);
+        }
+
+        fn must_wait(&self, task: usize) -> bool {
+            self.of(task).must_wait(task)
+        }
+
+        fn waits(&self, task: usize) -> bool {
+            self.of(task).tasks[task].waits.load(Ordering::SeqCst)
+        }
+
+        /// Delivers all frames; returns how many there were.
+        fn settle(&self) -> usize {
+            std::iter::from_fn(|| self.network.deliver(0).then_some(())).count()
+        }
     }
 
     #[test]
-    fn hosts_send_each_other_their_least_progress_now_and_then() {
-        // Two tasks on each of two hosts.
-        let of = [HostId(0), HostId(0), HostId(1), HostId(1)];
-        let on = |me: HostId| {
-            let network = Arc::new(Sent::default());
-            let hosts = Arc::new(Hosts::several(me, vec![2, 2], Arc::clone(&network) as _));
-            let links = Links::new(hosts, 0, Arc::default());
-            let drift = Arc::new(Drift::new(Duration::from_micros(80), 4));
-            drift.join_others(&links, Part::Tie(0), &of, "assign".into());
-            (drift, network)
-        };
-        let ((here, sent), (there, _)) = (on(HostId(0)), on(HostId(1)));
-        let frames = || std::mem::take(&mut *lock(&sent.0));
-        let deliver =
-            || frames().into_iter().map(|frame| there.receive(HostId(0), &frame).unwrap()).count();
-        let to = |drift: &Drift, task, at| drift.move_to(task, Some(Timestamp::from_micros(at)));
-        to(&there, 2, 100);
-        there.move_to(3, None);
-        to(&here, 0, 500);
-        assert_eq!(deliver(), 0, "a task of the host has not begun");
-        assert!(there.must_wait(2));
-        to(&here, 1, 10);
-        assert_eq!(deliver(), 1);
-        assert!(there.must_wait(2));
-        (11..=30).for_each(|at| to(&here, 1, at));
-        assert_eq!(deliver(), 2, "each time it has advanced by an eighth of the distance");
-        assert!(!there.tasks[2].waits.load(Ordering::SeqCst), "it was woken");
-        assert!(!there.must_wait(2));
-        to(&here, 1, 15);
-        assert_eq!(deliver(), 1, "less than before");
-        assert!(there.must_wait(2));
-        here.move_to(0, None);
-        here.move_to(1, None);
-        assert_eq!(deliver(), 1, "no task has to wait for this host");
-        assert!(!there.must_wait(2));
-        let error = there.receive(HostId(0), &[1]).unwrap_err();
-        assert!(error.to_string().starts_with("assign: host 0 has sent"), "{error}");
+    fn hosts_send_their_least_progress_now_and_then() {
+        // Tasks 0 and 1 are on the first host, 2 and 3 on the other.
+        let hosts = Several::new(2, 2, 16);
+        hosts.to(2, 100);
+        hosts.end(3);
+        assert_eq!(hosts.settle(), 1, "tasks of the first host have not begun");
+        hosts.to(0, 500);
+        assert_eq!(hosts.settle(), 0, "a task of the first host has not begun");
+        assert!(hosts.must_wait(2) && hosts.must_wait(0));
+        hosts.to(1, 10);
+        assert_eq!(hosts.settle(), 1);
+        assert!(hosts.must_wait(2) && hosts.must_wait(0));
+        (11..=30).for_each(|at| hosts.to(1, at));
+        assert_eq!(hosts.settle(), 2, "each time it has advanced by an eighth of the distance");
+        assert!(!hosts.waits(2), "it was woken");
+        assert!(!hosts.must_wait(2));
+        hosts.to(1, 15);
+        assert_eq!(hosts.settle(), 1, "less than before");
+        assert!(hosts.must_wait(2));
+        hosts.end(0);
+        hosts.end(1);
+        assert_eq!(hosts.settle(), 1, "no task has to wait for the first host");
+        assert!(!hosts.must_wait(2));
+        hosts.end(2);
+        assert_eq!(hosts.settle(), 1, "nor for the other one");
+    }
+
+    #[test]
+    fn the_last_task_of_many_hosts_never_waits_and_no_other_runs_away() {
+        for seed in 0..24 {
+            let (count, fan_out) = (5 + seed as usize % 5, [1, 2, 16][seed as usize % 3]);
+            let hosts = Several::new(count, 2, fan_out);
+            let mut random = seed;
+            let mut at = vec![i64::MIN; 2 * count];
+            for _ in 0..8000 {
+                let drawn = splitmix64(&mut random) as usize;
+                let task = drawn / 4 % at.len();
+                if drawn % 4 > 0 {
+                    hosts.network.deliver(drawn / 4);
+                } else if at[task] == i64::MIN || !hosts.must_wait(task) {
+                    at[task] = at[task].max(0) + (drawn / 1000 % 30) as i64;
+                    hosts.to(task, at[task]);
+                }
+            }
+            hosts.settle();
+            let last = at.iter().copied().min().unwrap();
+            assert!(last > MOST, "they go on: {at:?}");
+            for (task, at) in at.iter().enumerate() {
+                assert!(
+                    !hosts.waits(task) || hosts.must_wait(task),
+                    "it is woken when it need not"
+                );
+                let ahead = at - last;
+                match hosts.must_wait(task) {
+                    true => assert!(ahead > MOST / 2, "by {ahead}, seed {seed}"),
+                    false => assert!(ahead <= MOST, "by {ahead}, seed {seed}"),
+                }
+            }
+            assert!(!hosts.signals.stopped(), "no frame is refused");
+        }
+    }
+
+    #[test]
+    fn what_is_no_progress_is_refused() {
+        let hosts = Several::new(5, 1, 2);
+        let error = hosts.hosts[0].receive(HostId(1), &[1, 2]).unwrap_err();
+        assert!(error.to_string().starts_with("assign: host 1 has sent"), "{error}");
+        // Its neighbours are 1 and 3.
+        let error = hosts.hosts[0].receive(HostId(2), &[1; 8]).unwrap_err();
+        assert!(error.to_string().starts_with("assign: host 2 has sent"), "{error}");
     }
 }
