@@ -222,6 +222,9 @@ pub enum TieKind {
     Splits,
     /// The tasks of an operator keep close to each other in event time.
     Drift,
+    /// The tasks of an operator save together the generators of watermarks that a checkpoint has of splits which none of them has
+    /// read since. Each host has its own, and hosts send each other nothing.
+    Generators,
     /// The tasks of an operator share out the calls that may run at once.
     Permits,
     /// The tasks of a combiner read what it costs those behind it to receive a record. It affects speed only, so each
@@ -342,7 +345,7 @@ mod tests {
                     let at = |n: &i64| Timestamp::from_micros(*n);
                     env.iter(0_i64..9).assign_timestamps(at, marks).for_each(|_| ());
                 },
-                "Drift: assign_timestamps",
+                "Generators: assign_timestamps; Drift: assign_timestamps",
             ),
             (
                 |env| _ = env.iter(0_u64..9).iterate(3, (), |n, _| n.map(|n| n + 1)).all_rounds(),

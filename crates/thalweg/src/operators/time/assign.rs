@@ -81,6 +81,7 @@ impl<C: Chain> Stream<C> {
             splits_before: OnceLock::new(),
         });
         timed.builder().time_origins.assigned(timed.stage);
+        let timed = timed.tied(TieKind::Generators);
         if drifts { timed.tied(TieKind::Drift) } else { timed }
     }
 }
@@ -116,6 +117,8 @@ where
             None => None,
         };
         cx.partitions.expect_watermarks();
+        // Of the splits before. Nothing is sent on its channel.
+        cx.tie(TieKind::Generators, self.op)?;
         let Watermarks { generator, saves, .. } = &self.watermarks;
         let (saved, mut restored) = SavedGenerators::open(saves, cx, self.op, generator)?;
         cx.partitions.restore(restored.files());
