@@ -90,7 +90,7 @@ impl JobHandle {
         if let Some(attendance) = attendance {
             attendance.ended(&stats);
         }
-        // The statistics are the same on all hosts.
+        // The statistics of all hosts are on each, and certainly on the first.
         if runtime.hosts.me() == HostId::FIRST {
             self.warnings.of_losses(&stats);
         }
