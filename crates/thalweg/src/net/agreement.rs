@@ -1,9 +1,9 @@
 //! Agreement of the hosts of a job on one value a round, such as whether a loop goes on.
 //!
-//! Contributors are the hosts that have a value in each round. Their values are merged up a [tree](super::tree), in the order of
-//! the hosts, and the result goes down the same tree. Listeners have no value, and get the result. They follow the contributors in
-//! the ranks of the tree, so that the first contributor is its root and nothing is to come from a host that stands for listeners
-//! alone. No host sends or receives more messages in a round than its place in the tree has neighbours.
+//! Contributors are the hosts that have a value in each round. Their values are merged up a [tree](super::tree), in the order
+//! of the hosts, and the result goes down the same tree. Listeners have no value, and get the result. They follow the
+//! contributors in the ranks of the tree, so that the first contributor is its root and nothing is to come from a host that
+//! stands for listeners alone. No host sends or receives more messages in a round than its place in the tree has neighbours.
 
 use super::tree::Place;
 use super::{HostId, Link, Links, Part, Receive};

@@ -1,14 +1,14 @@
 //! The tree by which hosts agree: what each has goes up it, merged on the way, and the result goes down it.
 //!
-//! Members have ranks from 0 without gaps. A member stands for a range of ranks that begins with its own: the first for all. The
-//! rest of its range is cut into as many ranges of equal size as members may report to one, and the first rank of each of these
-//! reports to it. So what is merged, first a member's own and then that of those that report to it, is in the order of ranks, and
-//! where there are few members all report to the first.
+//! Members have ranks from 0 without gaps. A member stands for a range of ranks that begins with its own: the first for all.
+//! The rest of its range is cut into as many ranges of equal size as members may report to one, and the first rank of each of
+//! these reports to it. So what is merged, first a member's own and then that of those that report to it, is in the order of
+//! ranks, and where there are few members all report to the first.
 //!
 //! Here are only numbers: each member computes its place from the number of members.
 
-/// How many members report to one: a message and the wake-up of another host take some ten times as long as one more message to
-/// send or to take.
+/// How many members report to one. A message and the wake-up of another host take some 40 us, one more message about one
+/// (`docs/scaling.md`).
 pub(super) const FAN_OUT: usize = 16;
 
 /// The place of a member.

@@ -1,11 +1,11 @@
 //! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, what is saved at them, and whether
 //! it is drained or suspended.
 //!
-//! Every host reports to another one, in a [tree](Place) whose root is the first host. What hosts report is merged on the way up
-//! where that is possible, and sent on when all have reported from which it comes; what the first host has for all goes down the
-//! same way. So no host sends or takes much more than one message of each kind for each of a few others. Two kinds of messages go
-//! directly to the host that they are for ([`Way::Direct`]): what is rare, as failures and requests; and the decision how the job
-//! ends, and that it is over, which are a few bytes, and must reach all hosts though one of them is lost.
+//! Every host reports to another one, in a [tree](Place) whose root is the first host. What hosts report is merged on the way
+//! up where that is possible, and sent on when all have reported from which it comes; what the first host has for all goes down
+//! the same way. So no host sends or takes much more than one message of each kind for each of a few others. Two kinds of
+//! messages go directly to the host that they are for ([`Way::Direct`]): what is rare, as failures and requests; and the
+//! decision how the job ends, and that it is over, which are a few bytes, and must reach all hosts though one of them is lost.
 //!
 //! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
 //! that fails before that starts its tasks too, which end at once. A job with checkpoints is described twice more before its
@@ -31,9 +31,10 @@
 //! prepared. What it has reported last counts. The first host lets it know what that has replaced, and only then is it removed: while
 //! the job's end is decided, with what was reported until then, nothing is replaced any more.
 //!
-//! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next
-//! finds them, on whatever host it looks. Beside the decision, every host gets what the tasks of all hosts have counted: down the
-//! tree, as that may be much. It waits for both. Where a host on the way is lost meanwhile, those behind it end without the counts.
+//! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next finds
+//! them, on whatever host it looks. Beside the decision, every host gets what the tasks of all hosts have counted: down the
+//! tree, as that may be much. It waits for both. Where a host on the way is lost meanwhile, those behind it end without the
+//! counts.
 
 mod gather;
 mod messages;
@@ -115,8 +116,8 @@ struct State {
     answers: Gather<Vec<(HostId, Answer)>>,
     /// On the first host: what the others have answered, once all have.
     saved: Option<Vec<Answer>>,
-    /// The barrier of the last checkpoint of which hosts have said that they have committed what it has: this host, and those that
-    /// report to it.
+    /// The barrier of the last checkpoint of which hosts have said that they have committed what it has: this host, and those
+    /// that report to it.
     committed: Least<Epoch>,
     /// On another host: what it is to do for checkpoints.
     orders: VecDeque<SaveOrder>,
@@ -336,8 +337,8 @@ impl JobHosts {
         }
     }
 
-    /// Hosts have ended, and are prepared. Once all have of which this one reports, it sends that up, and what is reported again
-    /// from then on; the first host decides.
+    /// Hosts have ended, and are prepared. Once all have of which this one reports, it sends that up, and what is reported
+    /// again from then on; the first host decides.
     fn take_prepared(&self, ended: Vec<Ended>) {
         let reporting = lock(&self.reporting);
         let mut state = lock(&self.state);
@@ -695,8 +696,8 @@ impl JobHosts {
         }
     }
 
-    /// On another host: one that is lost would pass on the totals to this one. Those to which this one passes them on may not have
-    /// lost that host.
+    /// On another host: one that is lost would pass on the totals to this one. Those to which this one passes them on may not
+    /// have lost that host.
     fn lose_totals(&self) {
         if !std::mem::replace(&mut lock(&self.state).lacks_totals, true) {
             self.send_down(&JobMessage::WithoutTotals);

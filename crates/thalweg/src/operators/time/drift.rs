@@ -4,11 +4,12 @@
 //! task. If so, it sets its flag `waits` and checks again before it waits; a task that advances after that wakes
 //! it. So no wake-up is lost.
 //!
-//! Several hosts exchange progress along a tree. Each sends each of its neighbours there the least progress of its own tasks and of
-//! what the other neighbours have sent, so that every host gets to know the least of all others, and none the progress of another
-//! one. It does so when that has advanced by a part of the allowed distance, and whenever it is less than before, as after a pause.
-//! The parts are so small that what is known of other hosts is behind by at most a quarter of the distance, once all messages have
-//! arrived. The last task of all is therefore never too far ahead of what its host knows of the others, and does not wait.
+//! Several hosts exchange progress along a tree. Each sends each of its neighbours there the least progress of its own tasks
+//! and of what the other neighbours have sent, so that every host gets to know the least of all others, and none the progress
+//! of another one. It does so when that has advanced by a part of the allowed distance, and whenever it is less than before, as
+//! after a pause. The parts are so small that what is known of other hosts is behind by at most a quarter of the distance, once
+//! all messages have arrived. The last task of all is therefore never too far ahead of what its host knows of the others, and
+//! does not wait.
 
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -145,8 +146,8 @@ impl Drift {
         here.min().unwrap_or(i64::MAX)
     }
 
-    /// Sends each neighbour the least progress of this host and the other neighbours, where it has changed enough. What was exchanged
-    /// is locked while that is computed, so that the last one sent is the last one computed.
+    /// Sends each neighbour the least progress of this host and the other neighbours, where it has changed enough. What was
+    /// exchanged is locked while that is computed, so that the last one sent is the last one computed.
     fn send(&self, others: &Others, exchanged: &mut [Exchanged]) {
         let here = self.least_here();
         for (to, link) in others.links.iter().enumerate() {

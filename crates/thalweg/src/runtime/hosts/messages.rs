@@ -64,7 +64,8 @@ pub(super) enum Way {
     Up,
     /// From the first host to those that report to it, and so on.
     Down,
-    /// From a host to the first one, or from the first to any: what is rare, and what must not be lost with a host between the two.
+    /// From a host to the first one, or from the first to any: what is rare, and what must not be lost with a host between the
+    /// two.
     Direct,
 }
 
