@@ -493,6 +493,14 @@ where
             && !Self::MARKS
     }
 
+    /// Whether an event ends the input, or in a loop that of a round of this loop: not that of an outer one, nor the loop.
+    fn is_end(&self, event: Event) -> bool {
+        match event {
+            Event::Round(depth) => depth == self.op.depth(),
+            _ => !self.looped,
+        }
+    }
+
     /// Another round of a loop begins.
     fn begin_round(&mut self) {
         if self.again {
@@ -540,6 +548,10 @@ where
             event if event.completes() => {
                 self.core.save(event, &self.saved);
                 self.core.closing = Some(event);
+                // Its own rounds have ended before: nothing has come since, and no row is alone once more.
+                if !self.core.is_end(event) {
+                    self.core.phase = Phase::Over;
+                }
             }
             Event::Watermark(_) | Event::Idle if !self.core.is_level() => {
                 self.held.hold(event, &mut self.next);

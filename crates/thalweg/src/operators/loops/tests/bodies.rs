@@ -1,12 +1,14 @@
 //! Operators within loops: each begins anew in every round.
 
 use crate::Environment;
-use crate::check::every;
+use crate::check::{every, every_on_one_host};
 use crate::config::Config;
 use crate::operators::loops::Ended;
 use crate::operators::time::Watermarks;
 use crate::operators::window::{CountWindow, EventTimeWindow, SessionWindow};
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Windows of event time are emitted at the end of the round.
@@ -94,6 +96,37 @@ fn joins_of_what_the_loop_gives() {
         let out = outcome.collect::<Vec<_>>();
         env.run()?;
         assert_eq!(out.take()?.pop().unwrap().state, 5);
+        Ok(())
+    });
+}
+
+/// A row of a table from outside the loops that meets no partner is a result of each round of the join's own loop, and of
+/// neither the rounds of the outer one nor the end.
+#[test]
+fn rows_without_a_partner_are_emitted_in_each_round_alone() {
+    every_on_one_host(|env| {
+        let table = env.range(0..20).map(|n| (n, n)).keyed();
+        let emitted = Arc::new(AtomicU64::new(0));
+        let counting = Arc::clone(&emitted);
+        let outcome = env
+            .range(0..5)
+            .replay(2, Vec::new(), |numbers, _| {
+                let counts = numbers
+                    .map(|n| *n)
+                    .replay(3, 0_u64, |numbers, _| {
+                        let all = numbers.map(|n| *n).group_by(|n| *n).right_join(table).unkey();
+                        all.inspect(move |_| _ = counting.fetch_add(1, Ordering::Relaxed))
+                    })
+                    .fold(|count: &mut u64, _| *count += 1, |count, other| *count += other)
+                    .all_rounds(|all, count| *all += count);
+                counts.map(|outcome| outcome.state)
+            })
+            .fold(|part: &mut Vec<u64>, n| part.push(n), |part, other| part.extend(other))
+            .all_rounds(|all: &mut Vec<u64>, part| all.extend(part));
+        let out = outcome.collect::<Vec<_>>();
+        env.run()?;
+        assert_eq!(out.take()?.pop().unwrap().state, [60, 60]);
+        assert_eq!(emitted.load(Ordering::Relaxed), 2 * 3 * 20);
         Ok(())
     });
 }
