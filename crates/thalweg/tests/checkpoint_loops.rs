@@ -481,6 +481,134 @@ fn the_solution_of_a_delta_iteration_is_restored() {
     .equals((0..40).map(|n| (n.to_string(), 0)).chain([(String::new(), 40)]));
 }
 
+#[test]
+fn loops_in_loops_are_restored() {
+    restored!(|env: &Environment| {
+        let (outcome, left) = dealt(env, 300)
+            .iterate(12, (), |numbers, _| {
+                let (inner, left) = numbers.iterate(3, (), |n, _| n.map(collatz)).all_rounds();
+                inner.for_each(drop);
+                left
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        left
+    })
+    .equals((0..300).map(|n| after(n, 36)));
+    // Each run of the inner loop begins with its initial state, and counts its own rounds.
+    let mut factor = 1u64;
+    for _ in 0..9 {
+        let mut sum = 0u64;
+        for _ in 0..4 {
+            let round = (0..60u64).map(|n| (n * factor % 101 + sum) % 1009);
+            sum = round.sum::<u64>() % 997;
+        }
+        factor = (sum + 4) % 97 + 1;
+    }
+    restored!(|env: &Environment| {
+        let sums = dealt(env, 60).replay(9, 1u64, |numbers, factor| {
+            let inner = numbers
+                .with(factor)
+                .map(|(n, factor)| n * factor % 101)
+                .replay(4, 0u64, |n, sum| n.with(sum).map(|(n, sum)| (n + sum) % 1009))
+                .fold(add, add)
+                .all_rounds(|sum, part| *sum = part % 997);
+            inner.map(|outcome| outcome.state + outcome.rounds)
+        });
+        let factors = sums.fold(add, add).all_rounds(|factor, sum| *factor = sum % 97 + 1);
+        factors.map(|outcome| (outcome.state, outcome.rounds))
+    })
+    .equals([(factor, 9u64)]);
+    // A table from outside both loops, and a solution.
+    restored!(|env: &Environment| {
+        let edges = rings(env, 12).keyed();
+        let (outcome, left) = dealt(env, 24)
+            .map(|n| (n, n))
+            .iterate(5, (), |nodes, _| {
+                let (deltas, least) = nodes
+                    .keyed()
+                    .delta_iterate(30, (), less, |changed, _| {
+                        let next = changed.join(edges).unkey();
+                        next.map(|(_, (smallest, neighbour))| (neighbour, smallest)).keyed()
+                    })
+                    .all_rounds();
+                deltas.for_each(drop);
+                least.unkey().map(|(n, smallest)| (n, smallest + 1))
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        left
+    })
+    .equals((0..24u64).map(|n| (n, n / 12 * 12 + 5)));
+    // A table that the outer loop gives anew in each of its rounds, and a third loop.
+    restored!(|env: &Environment| {
+        let (outcome, left) = dealt(env, 40)
+            .iterate(5, (), |numbers, _| {
+                let [numbers, others] = numbers.split();
+                let table = others.map(|n| n % 10).unique().map(|digit| (digit, 10u64)).keyed();
+                let (inner, left) = numbers
+                    .iterate(2, (), |n, _| {
+                        let found = n.group_by(|n| n % 10).join(table).unkey();
+                        let (innermost, left) = found
+                            .map(|(_, (n, more))| n + more)
+                            .iterate(2, (), |n, _| n.shuffle().map(|n| n + 10))
+                            .all_rounds();
+                        innermost.for_each(drop);
+                        left
+                    })
+                    .all_rounds();
+                inner.for_each(drop);
+                left
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        left
+    })
+    .equals((0..40u64).map(|n| n + 5 * 2 * 30));
+}
+
+#[test]
+fn what_comes_into_an_inner_loop_from_outside_is_restored() {
+    // It arrives before the first round of the outer loop: at the head of the inner one, and in its body.
+    restored!(|env: &Environment| {
+        let more = dealt(env, 900).map(|n| n + 1000);
+        let others = dealt(env, 40).map(|n| n + 5000);
+        let (outcome, left) = dealt(env, 30)
+            .iterate(4, (), |numbers, _| {
+                let (inner, left) = numbers
+                    .merge(more)
+                    .iterate(3, (), |numbers, _| {
+                        let counts = numbers.merge(others).group_by(|n| *n).count();
+                        counts.unkey().map(|(n, count)| n + count)
+                    })
+                    .all_rounds();
+                inner.for_each(drop);
+                left
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        left
+    })
+    .equals((0..30u64).chain(1000..1900).chain(5000..5040).map(|n| n + 12));
+    // Of the table's rows, fifteen meet no partner in any round.
+    restored!(|env: &Environment| {
+        let table = dealt(env, 20).map(|n| (n, n)).keyed();
+        let counts = dealt(env, 5).replay(4, Vec::new(), |numbers, _| {
+            let all = numbers
+                .map(|n| *n)
+                .replay(3, 0u64, |numbers, _| {
+                    let all = numbers.map(|n| *n).group_by(|n| *n).right_join(table).unkey();
+                    all.filter(|(_, (found, _))| found.is_none()).map(|_| 1u64)
+                })
+                .fold(add, add);
+            all.all_rounds(add).map(|outcome| outcome.state)
+        });
+        let counts = counts.fold(|part: &mut Vec<u64>, n| part.push(n), |part, n| part.extend(n));
+        counts.all_rounds(|all: &mut Vec<u64>, part| all.extend(part)).map(|outcome| outcome.state)
+    })
+    .equals([vec![45u64; 4]]);
+}
+
 /// Why a job with checkpoints is refused.
 fn refusal(job: impl FnOnce(&Environment)) -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -495,13 +623,16 @@ fn refusal(job: impl FnOnce(&Environment)) -> String {
 #[test]
 fn what_is_not_saved_in_loops_is_refused_by_name() {
     let said = refusal(|env| {
+        let control = env.range(0..5);
         let sums = env.range(0..9).replay(3, (), |outer, _| {
-            let inner = outer.map(|n| *n).replay(2, (), |inner, _| inner.map(|n| *n));
+            let inner = outer.map(|n| *n).replay(2, (), |inner, _| {
+                inner.map(|n| *n).connect_after(control, 0, add).map(|(n, sum)| n + sum)
+            });
             inner.fold(add, add).all_rounds(|(), _| ()).map(|outcome| outcome.rounds)
         });
         sums.fold(add, add).all_rounds(|(), _| ()).for_each(drop);
     });
-    assert!(said.contains("in a loop within a loop"), "{said}");
+    assert!(said.contains("connect_after") && said.contains("it is in a loop"), "{said}");
     let said = refusal(|env| {
         let control = env.range(0..5);
         let sums = env.range(0..9).replay(3, (), |numbers, _| {
@@ -546,6 +677,28 @@ fn barriers_pass_while_a_loop_runs() {
     let stop = Arc::clone(&over);
     let (outcome, left) = dealt(&env, 100)
         .iterate(u64::MAX, 0u64, |numbers, _| numbers.shuffle())
+        .fold(|sum: &mut u64, n| *sum += n, add)
+        .until(move |sum, part| {
+            *sum = part;
+            stop.load(Ordering::Relaxed)
+        });
+    outcome.for_each(|outcome| assert_eq!(outcome.state, 4950));
+    left.for_each(drop);
+    barriers_pass(env.start().unwrap(), &over);
+}
+
+#[test]
+fn barriers_pass_while_a_loop_with_a_loop_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = with_checkpoints(folder.path());
+    let over = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&over);
+    let (outcome, left) = dealt(&env, 100)
+        .iterate(u64::MAX, 0u64, |numbers, _| {
+            let (inner, left) = numbers.iterate(3, (), |numbers, _| numbers.shuffle()).all_rounds();
+            inner.for_each(drop);
+            left
+        })
         .fold(|sum: &mut u64, n| *sum += n, add)
         .until(move |sum, part| {
             *sum = part;

@@ -62,21 +62,54 @@ fn counted(env: &Environment, calls: &Arc<AtomicU64>) -> thalweg::Output<Vec<u64
     left.collect()
 }
 
+/// As [`counted`], with as many rounds in all, but in a loop within a loop.
+fn counted_within(env: &Environment, calls: &Arc<AtomicU64>) -> thalweg::Output<Vec<u64>> {
+    let calls = Arc::clone(calls);
+    let (outcome, left) = env
+        .range(0..10)
+        .iterate(ROUNDS / 4, (), move |numbers, _| {
+            let (inner, left) = numbers
+                .iterate(4, (), move |numbers, _| {
+                    numbers.shuffle().map(move |n| {
+                        calls.fetch_add(1, Ordering::Relaxed);
+                        n + 1
+                    })
+                })
+                .all_rounds();
+            inner.for_each(drop);
+            left
+        })
+        .all_rounds();
+    outcome.for_each(drop);
+    left.collect()
+}
+
 #[test]
 fn no_round_of_a_suspended_loop_is_repeated() {
+    suspended_and_run_again(counted);
+}
+
+/// Also not those of the loop within it, which is not suspended between two of its own rounds.
+#[test]
+fn no_round_of_a_suspended_loop_with_a_loop_is_repeated() {
+    suspended_and_run_again(counted_within);
+}
+
+/// Suspends a job several times, and checks that each call is made once.
+fn suspended_and_run_again(job: fn(&Environment, &Arc<AtomicU64>) -> thalweg::Output<Vec<u64>>) {
     let folder = tempfile::tempdir().unwrap();
     let mut dir = folder.path().join("run-0");
     let (calls, mut suspensions) = (Arc::new(AtomicU64::new(0)), 0);
     for run in 1.. {
         let env = with_checkpoints(&dir);
-        let left = counted(&env, &calls);
+        let left = job(&env, &calls);
         let before = calls.load(Ordering::Relaxed);
-        let job = env.start().unwrap();
+        let running = env.start().unwrap();
         if run < 8 {
-            until("no round runs", || calls.load(Ordering::Relaxed) > before || job.is_over());
-            job.suspend().unwrap();
+            until("no round runs", || calls.load(Ordering::Relaxed) > before || running.is_over());
+            running.suspend().unwrap();
         }
-        match end(job) {
+        match end(running) {
             Some(error) => {
                 assert_eq!(error.kind(), ErrorKind::Suspended, "{error}");
                 suspensions += 1;

@@ -321,12 +321,9 @@ impl Plan {
 impl Operator {
     /// Why it keeps a job from having checkpoints, if that is the loop it is in.
     fn why_not_in_loop(&self) -> Option<&'static str> {
-        match self.loops {
-            0 => None,
-            1 if !self.remembers() || SAVED_IN_LOOPS.contains(&&*self.kind) => None,
-            1 => Some("it is in a loop, and what it remembers there is not saved"),
-            _ => Some("it is in a loop within a loop, and rounds of those are not saved"),
-        }
+        let is_saved =
+            self.loops == 0 || !self.remembers() || SAVED_IN_LOOPS.contains(&&*self.kind);
+        (!is_saved).then_some("it is in a loop, and what it remembers there is not saved")
     }
 
     /// Whether it remembers something when a barrier has passed it.

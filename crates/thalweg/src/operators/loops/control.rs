@@ -135,6 +135,12 @@ impl<S: Data + Clone + Sync> Control<S> {
         }
     }
 
+    /// Whether the loop is in the body of another one. Then it is between two runs at each barrier, where it has no round and
+    /// its initial state.
+    pub(super) fn is_inner(&self) -> bool {
+        self.depth > Depth(1)
+    }
+
     /// Goes on after the rounds that had ended at the checkpoint, if the job begins with one, with the state that there was:
     /// `saved` has both. Returns how many rounds these are, and whether the loop was over.
     pub(super) fn restore(&self, saved: &StateHandle) -> Result<(u64, bool)> {
@@ -154,6 +160,9 @@ impl<S: Data + Clone + Sync> Control<S> {
 
     /// As [`restore`](Self::restore), in a task of any operator of the loop.
     fn restore_from_heads(&self, cx: &TaskContext<'_>) -> Result<()> {
+        if self.is_inner() {
+            return Ok(());
+        }
         self.restore(&cx.state_of_others::<(u64, bool, S)>(self.head, "rounds")).map(drop)
     }
 }

@@ -234,7 +234,7 @@ pub struct Eater<I: Portable + ?Sized, T> {
     head: usize,
     /// Where the input of the loop goes in a job with checkpoints: it waits for the first round.
     own: Option<Feeder<I, T>>,
-    /// Whether a round has begun with records from here.
+    /// Whether a round of this run has begun with records from here.
     has_begun: bool,
     /// The records of the next round.
     saved: StateHandle,
@@ -349,7 +349,7 @@ impl<I: Portable + ?Sized, T: Time> Eater<I, T> {
         Ok(())
     }
 
-    /// Whether the next round has what a round before has fed back. The first one from here has the input of the loop, while other
+    /// Whether the next round has what a round before has fed back. The first one of a run has the input of the loop, while other
     /// hosts may be in it already and feed back for the second.
     fn is_fed(&self) -> bool {
         self.own.is_none() || self.has_begun
@@ -503,5 +503,7 @@ impl<I: Portable + ?Sized, T: Time> Input<I, T> for Eater<I, T> {
 
     fn restart(&mut self) {
         self.clear();
+        // In a job with checkpoints, the first round of the next run has its input.
+        self.has_begun = false;
     }
 }

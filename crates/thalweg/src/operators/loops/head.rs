@@ -145,11 +145,14 @@ where
         N: Push<X::Out, C::Time> + 'static,
     {
         self.control.add_head(cx.waker.clone());
-        // It is that of all tasks; the first one saves it.
-        let saved = cx.state::<(u64, bool, S)>(self.op, "rounds", Redistribution::United);
+        // It is that of all tasks; the first one saves it. An inner loop has none: barriers come between its runs.
+        let saved = match self.control.is_inner() {
+            true => StateHandle::none(),
+            false => cx.state::<(u64, bool, S)>(self.op, "rounds", Redistribution::United),
+        };
         let (rounds, was_over) = self.control.restore(&saved)?;
         self.control.join_hosts(cx, self.op)?;
-        let gathers = X::AFTER_ALL || saved.is_on();
+        let gathers = X::AFTER_ALL || cx.has_checkpoints();
         if gathers {
             Gathering::join(&self.control, cx, self.op, saved.is_on())?;
         }
@@ -162,8 +165,9 @@ where
             emits_outcome: cx.task == 0,
             control: Arc::clone(&self.control),
             input,
-            // What comes into the body must not pass a barrier that finds other heads in the next round.
-            at_once: X::AT_ONCE && !saved.is_on(),
+            // What comes into the body must not pass a barrier that finds other heads in the next round. Into an inner loop
+            // streams from outside may bring records before the outer one begins, and barriers too.
+            at_once: X::AT_ONCE && !cx.has_checkpoints(),
             gathers,
             phase: Phase::Taking,
             rounds,
@@ -199,7 +203,8 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     rounds: u64,
     /// Runs that have begun.
     runs: u64,
-    /// The rounds that have ended, whether the loop is over, and its state.
+    /// The rounds that have ended, whether the loop is over, and its state; nothing of a loop in the body of another, whose heads
+    /// send no barriers either.
     saved: StateHandle,
     /// Whether the loop was over at the checkpoint that the job has begun with.
     was_over: bool,
@@ -387,7 +392,7 @@ where
             Event::Barrier(_) => self.pass(event),
             // Events of an outer loop: the runs of this loop that belong to the round have ended.
             Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
-            Event::End if self.depth > Depth(1) => self.ends.event(event),
+            Event::End if self.control.is_inner() => self.pass(event),
             // Its outcome was emitted before the checkpoint.
             Event::End if self.was_over => {
                 self.phase = Phase::Over;

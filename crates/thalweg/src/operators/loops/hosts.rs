@@ -262,7 +262,8 @@ where
 pub(super) struct Gathering<S> {
     control: Arc<Control<S>>,
     signals: Arc<Signals>,
-    has_checkpoints: bool,
+    /// Whether the job has checkpoints, and the loop is in the body of no other.
+    sends_barriers: bool,
 }
 
 impl<S: Clone + Send + Sync + 'static> Gathering<S> {
@@ -271,7 +272,7 @@ impl<S: Clone + Send + Sync + 'static> Gathering<S> {
         control: &Arc<Control<S>>,
         cx: &TaskContext<'_>,
         head: usize,
-        has_checkpoints: bool,
+        sends_barriers: bool,
     ) -> Result<()> {
         if cx.links.hosts().count() == 1 || control.gathering.get().is_some() {
             return Ok(());
@@ -280,7 +281,7 @@ impl<S: Clone + Send + Sync + 'static> Gathering<S> {
         let mut hosts = hosts_of(cx, head);
         hosts.dedup();
         let signals = Arc::clone(cx.op(head).signals());
-        Self { control: Arc::clone(control), signals, has_checkpoints }
+        Self { control: Arc::clone(control), signals, sends_barriers }
             .join_at(cx.links, part, &hosts);
         Ok(())
     }
@@ -306,7 +307,7 @@ impl<S: Clone + Send + Sync + 'static> Agree for Gathering<S> {
     }
 
     fn agreed(&self, result: &[u8]) -> Result<()> {
-        if !self.has_checkpoints {
+        if !self.sends_barriers {
             self.control.all_gathered();
             return Ok(());
         }
@@ -403,7 +404,7 @@ mod tests {
                 let gathering = Gathering {
                     control: Arc::clone(&control),
                     signals: Arc::clone(&signals),
-                    has_checkpoints: true,
+                    sends_barriers: true,
                 };
                 gathering.join_at(&links, Part::Tie(0), &ids);
                 (control, signals)
