@@ -12,6 +12,7 @@ const REMEMBER_NOTHING: &[&str] = &[
     "clone",
     "collect on each host",
     "dead_letters",
+    "explode",
     "failed calls",
     "filter",
     "filter_map",
@@ -24,8 +25,10 @@ const REMEMBER_NOTHING: &[&str] = &[
     "for_each_parallel",
     "forward",
     "gather",
+    "group",
     "group_by",
     "hash",
+    "inputs",
     "inspect",
     "join_static",
     "left_join_static",
@@ -50,13 +53,16 @@ const REMEMBER_NOTHING: &[&str] = &[
     "repartition",
     "repartition_by",
     "route",
+    "select",
     "shuffle",
     "side output",
     "side_output",
     "side_output_each",
     "sieve",
+    "sort",
     "split",
     "to_channel",
+    "top",
     "try_map",
     "try_map_async",
     "try_map_blocking",
@@ -116,6 +122,7 @@ const SAVED: &[&str] = &[
     "min",
     "min_by",
     "min_by_key",
+    "pack",
     "parallel_iter",
     "parse_lines",
     "process",
@@ -124,6 +131,7 @@ const SAVED: &[&str] = &[
     "reduce",
     "replay",
     "right_join",
+    "rows",
     "scan",
     "semi_join",
     "slice",
@@ -205,9 +213,6 @@ const NEVER: [(&str, &str); 2] = [
         "what its closure remembers is not declared, and cannot be saved; use `scan` or `stateful_map`, whose state is",
     ),
 ];
-
-/// The first operators of the graphs of `dynamic`, none of which saves anything so far.
-const OF_GRAPHS: [&str; 2] = ["pack", "rows"];
 
 /// How the message begins by which a job is refused.
 pub(crate) const CANNOT_HAVE: &str = "a job with checkpoints cannot have it";
@@ -298,9 +303,6 @@ impl Plan {
         let refuse = |op: &Operator, what: &str| {
             let what = match NEVER.iter().find(|(kind, _)| *kind == op.kind) {
                 Some((_, why)) => format!("{CANNOT_HAVE}: {why}"),
-                None if OF_GRAPHS.contains(&&*op.kind) => {
-                    format!("{CANNOT_HAVE} yet: a `dynamic::Graph` does not save what it remembers")
-                }
                 None => format!("{CANNOT_HAVE} yet: {what}"),
             };
             Err(Error::new(ErrorKind::Plan, what).in_operator(op.label()))

@@ -1,8 +1,9 @@
 //! A limit of the number of rows.
 
+use crate::checkpoint::{Redistribution, StateHandle};
 use crate::dynamic::columns::{Block, Columnar};
 use crate::error::Result;
-use crate::flow::{Pipe, Push, RoundScoped};
+use crate::flow::{Event, Pipe, Push, RoundScoped};
 use crate::metrics::Report;
 use crate::operators::per_stream::limit::Left;
 use crate::plan::{Details, Origin, Scope, TaskContext};
@@ -17,9 +18,14 @@ pub(super) fn limit<C: Chain<Item = Columnar, Time = ()>>(
     let rows = Details::of("rows", n);
     let local = rows.clone().with("phase", "local");
     stream
-        .then_described(origin, local, |prev, op| Limit { prev, op, n })
+        .then_described(origin, local, |prev, op| Limit { prev, op, n, is_global: false })
         .gather(origin)
-        .then_described(origin, rows.with("phase", "global"), |prev, op| Limit { prev, op, n })
+        .then_described(origin, rows.with("phase", "global"), |prev, op| Limit {
+            prev,
+            op,
+            n,
+            is_global: true,
+        })
         .with_state::<u64>(Scope::Task)
 }
 
@@ -28,6 +34,8 @@ struct Limit<C> {
     prev: C,
     op: usize,
     n: u64,
+    /// Whether it counts the rows of all tasks: what a single task has passed on depends on speed, and is no state.
+    is_global: bool,
 }
 
 impl<C: Chain<Item = Columnar, Time = ()>> Chain for Limit<C> {
@@ -40,8 +48,16 @@ impl<C: Chain<Item = Columnar, Time = ()>> Chain for Limit<C> {
         cx: &TaskContext<'_>,
         next: N,
     ) -> Result<Self::Task<N>> {
-        let scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
-        self.prev.attach(cx, LimitPush { emitted: 0, scoped })
+        let mut scoped = RoundScoped::new(cx.op(self.op), Left(self.n), next);
+        let state = match self.is_global {
+            true => cx.state::<u64>(self.op, "left", Redistribution::First),
+            false => StateHandle::none(),
+        };
+        state.restore(|left| {
+            scoped.state = Left(left);
+            Ok(())
+        })?;
+        self.prev.attach(cx, LimitPush { emitted: 0, scoped, state })
     }
 }
 
@@ -49,11 +65,17 @@ impl<C: Chain<Item = Columnar, Time = ()>> Chain for Limit<C> {
 struct LimitPush<N> {
     emitted: u64,
     scoped: RoundScoped<Left, N>,
+    state: StateHandle,
 }
 
 impl<N: Pipe> Pipe for LimitPush<N> {
     fn next(&mut self) -> Option<&mut dyn Pipe> {
         Some(&mut self.scoped)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.state.save(event, |out| out.add(&self.scoped.state.0));
+        self.scoped.event(event);
     }
 
     fn report(&mut self, report: &mut Report) {

@@ -13,6 +13,7 @@ mod chain;
 mod group;
 mod kernels;
 mod keys;
+mod layout;
 mod limit;
 mod ordered;
 mod pack;
@@ -35,7 +36,8 @@ use crate::stream::{Environment, Stream};
 use apply::apply;
 use chain::{Blocks, erased};
 use kernels::Kernel;
-use pack::{Numbers, Texts, pack};
+use layout::Layouts;
+use pack::{Numbers, Texts, pack_source};
 use views::Views;
 
 impl Graph {
@@ -80,12 +82,13 @@ impl Graph {
     pub fn attach(&self, env: &Environment) -> Result<Attached> {
         env.builder().blocks = true;
         let checked = self.check()?;
+        let layouts = Layouts::of(&checked.steps);
         let mut streams: Vec<Option<Stream<Blocks>>> = Vec::new();
         let mut attached = Attached::default();
         for step in &checked.steps {
             let edges = env.builder().plan.edges.len();
             let stream = match step.input {
-                None => Some(source(env, step)),
+                None => Some(source(env, step, &layouts)),
                 Some(input) => {
                     let stream = streams[input].take().ok_or_else(|| {
                         let what = "a node's rows were taken twice";
@@ -109,30 +112,37 @@ fn schema(columns: &[Field]) -> Schema {
 
 #[inline]
 #[track_caller]
-fn source(env: &Environment, step: &Step) -> Stream<Blocks> {
+fn source(env: &Environment, step: &Step, layouts: &Layouts) -> Stream<Blocks> {
     let name = step.name.as_str();
-    let origin = Origin::here("pack");
-    match &step.work {
+    let (origin, none) = (Origin::here("pack"), Details::none());
+    let blocks = match &step.work {
         Work::Range(from, to) => {
             let numbers = env.range(*from..*to).name(name);
-            erased(pack(numbers, origin, Details::none(), Numbers::default()))
+            erased(pack_source(numbers, origin, none, (Numbers::default(), layouts)))
         }
         Work::Lines(paths) => {
             let lines = env.lines(paths).name(name);
-            erased(pack(lines, origin, Details::none(), Texts::default()))
+            erased(pack_source(lines, origin, none, (Texts::default(), layouts)))
         }
-        Work::Rows(blocks) => blocks_of(env, blocks.clone(), step),
+        Work::Rows(blocks) => return blocks_of(env, blocks.clone(), step, layouts),
         // A step without an input is one of these, as the check has verified.
-        _ => blocks_of(env, Vec::new(), step),
-    }
+        _ => return blocks_of(env, Vec::new(), step, layouts),
+    };
+    // Checkpoints know it by this name.
+    blocks.name(format!("{name}/blocks"))
 }
 
 /// A source of rows that the graph holds.
 #[inline]
 #[track_caller]
-fn blocks_of(env: &Environment, blocks: Vec<Block>, step: &Step) -> Stream<Blocks> {
+fn blocks_of(
+    env: &Environment,
+    blocks: Vec<Block>,
+    step: &Step,
+    layouts: &Layouts,
+) -> Stream<Blocks> {
     let blocks = env.iter(blocks);
-    let blocks = pack::unpacked(blocks, Origin::here("rows"), step.details.clone());
+    let blocks = pack::unpacked(blocks, Origin::here("rows"), step.details.clone(), layouts);
     erased(blocks).name(step.name.as_str())
 }
 

@@ -1,5 +1,6 @@
 //! An operator that packs single records into blocks.
 
+use super::layout::{Layouts, SavedLayouts};
 use crate::data::Record;
 use crate::dynamic::columns::{Block, Column, Columnar, Text};
 use crate::error::Result;
@@ -37,7 +38,23 @@ where
     C: Chain<Time = ()>,
     F: Fill<C::Item>,
 {
-    stream.then_described(origin, details, |prev, op| Pack { prev, op, fill })
+    stream.then_described(origin, details, |prev, op| Pack { prev, op, fill, layouts: None })
+}
+
+/// As [`pack`], of the records of a source: it has the layouts of the graph in checkpoints.
+pub(super) fn pack_source<C, F>(
+    stream: Stream<C>,
+    origin: Origin,
+    details: Details,
+    (fill, layouts): (F, &Layouts),
+) -> Stream<Pack<C, F>>
+where
+    C: Chain<Time = ()>,
+    F: Fill<C::Item>,
+{
+    let mut packed = pack(stream, origin, details, fill);
+    packed.chain.layouts = Some(layouts.clone());
+    packed
 }
 
 /// The chain that ends in a packing operator.
@@ -45,6 +62,8 @@ pub(super) struct Pack<C, F> {
     prev: C,
     op: usize,
     fill: F,
+    /// Those of the graph, where the stream begins.
+    layouts: Option<Layouts>,
 }
 
 impl<C: Chain<Time = ()>, F: Fill<C::Item>> Chain for Pack<C, F> {
@@ -58,7 +77,9 @@ impl<C: Chain<Time = ()>, F: Fill<C::Item>> Chain for Pack<C, F> {
         next: N,
     ) -> Result<Self::Task<N>> {
         let (op, fill) = (cx.op(self.op), self.fill.clone());
-        self.prev.attach(cx, PackPush { op, fill, failed: false, next, types: PhantomData })
+        let layouts = self.layouts.as_ref().map(|layouts| layouts.saved(cx, self.op));
+        let (layouts, types) = (layouts.transpose()?, PhantomData);
+        self.prev.attach(cx, PackPush { op, fill, layouts, failed: false, next, types })
     }
 }
 
@@ -66,6 +87,7 @@ impl<C: Chain<Time = ()>, F: Fill<C::Item>> Chain for Pack<C, F> {
 pub(super) struct PackPush<I: ?Sized, F, N> {
     op: Op,
     fill: F,
+    layouts: Option<SavedLayouts>,
     failed: bool,
     next: N,
     types: PhantomData<fn(&I)>,
@@ -95,6 +117,7 @@ impl<I: Record + ?Sized, F: Fill<I>, N: Push<Columnar, ()>> Pipe for PackPush<I,
     fn event(&mut self, event: Event) {
         self.hand_over();
         if !self.failed {
+            self.layouts.iter().for_each(|layouts| layouts.save(event));
             self.next.event(event);
         }
     }
@@ -232,11 +255,12 @@ pub(super) fn unhashed<C: Chain<Item = Hashed<Columnar>, Time = ()>>(
     pack(stream, origin, details, Packed::default())
 }
 
-/// Converts blocks that are values into records that count by their rows.
+/// Converts blocks that are values, those of a source, into records that count by their rows.
 pub(super) fn unpacked<C: Chain<Item = Block, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,
     details: Details,
+    layouts: &Layouts,
 ) -> Stream<impl Chain<Item = Columnar, Time = ()> + use<C>> {
-    pack(stream, origin, details, Packed::default())
+    pack_source(stream, origin, details, (Packed::default(), layouts))
 }

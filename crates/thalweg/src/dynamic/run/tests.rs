@@ -1,12 +1,17 @@
 //! Graphs compared with typed programs and with loops over rows.
 
 use crate::check::every;
-use crate::dynamic::{Aggregate, Field, Graph, Parts, Rows, Type, Value, asc, col, desc, lit};
+use crate::checkpoint::{Checkpoints, Snapshot};
+use crate::config::{Config, Scheduler};
+use crate::dynamic::{
+    Aggregate, Attached, Expr, Field, Graph, Parts, Rows, Type, Value, asc, col, desc, lit,
+};
 use crate::error::ErrorKind;
-use crate::{Environment, Result, text};
+use crate::{Environment, JobHandle, Result, text};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroUsize;
 
 fn sorted(rows: &Rows) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> =
@@ -314,4 +319,104 @@ fn tables_and_sorts_go_to_disk_within_the_budget() {
     assert_eq!(rows.len(), 300_000);
     let first = rows.iter().next().unwrap();
     assert_eq!(first, [Value::from("299999"), Value::U64(299_999)]);
+}
+
+/// Begins the job of a graph that runs one batch at a time, in an order drawn from a seed, with what was saved.
+fn begin(
+    graph: &Graph,
+    (cores, seed): (usize, u64),
+    saved: Option<Snapshot>,
+) -> Result<(JobHandle, Attached)> {
+    let scheduler = Scheduler::Deterministic { seed };
+    let mut config =
+        Config { scheduler, turn: NonZeroUsize::MIN, credit: 500, ..Default::default() };
+    config.cores = cores.try_into().unwrap();
+    let env = Environment::with_config(config);
+    let attached = graph.attach(&env)?;
+    assert!(env.plan().without_checkpoints().is_empty());
+    Ok((env.start_with(Some(&Checkpoints::new(saved, None)))?, attached))
+}
+
+/// What such a job has saved after so many steps, if it has not ended.
+fn saved_after(graph: &Graph, (cores, seed): (usize, u64), steps: usize) -> Option<Snapshot> {
+    let (job, _) = begin(graph, (cores, seed), None).unwrap();
+    job.drive_for(steps);
+    let taken = job.snapshot().unwrap();
+    job.cancel();
+    // It may have ended while the barrier went through it.
+    let _ = job.wait();
+    taken.map(|taken| taken.snapshot)
+}
+
+#[test]
+fn graphs_go_on_where_they_were_whatever_their_tasks() {
+    let keys = col("n").rem(lit(50_u64)).to_utf8();
+    let schema = [Field::new("name", Type::Utf8), Field::new("size", Type::F64)];
+    let row =
+        |n: u32| -> Vec<Value> { vec![n.to_string().into(), (f64::from(n % 77) / 8.0).into()] };
+    let graph = Graph::new()
+        .range(0, 20_000)
+        .select([("key", keys), ("n", col("n"))])
+        .group_by(["key"])
+        .aggregate([Aggregate::count(), Aggregate::sum(col("n")), Aggregate::min(col("key"))])
+        .sort([desc("sum")])
+        .collect()
+        .named("sums")
+        .range(0, 9000)
+        .shuffle()
+        .limit(700)
+        .collect()
+        .named("few")
+        .rows(schema, (0..9000).map(row))
+        .top(5, [desc("size"), asc("name")])
+        .collect()
+        .named("greatest");
+    let results = |attached: Attached| {
+        let mut results = attached.results().unwrap();
+        let few = results.take("few").unwrap();
+        let whole = ["sums", "greatest"].map(|name| results.take(name).unwrap());
+        (few.len(), whole.map(|rows| rows.iter().collect::<Vec<_>>()))
+    };
+    let (job, attached) = begin(&graph, (2, 0), None).unwrap();
+    job.wait().unwrap();
+    let expected = results(attached);
+    assert_eq!((expected.0, expected.1[0].len(), expected.1[1].len()), (700, 50, 5));
+    let mut interrupted = 0;
+    for seed in 0..12 {
+        let cores = [1 + seed as usize % 3, 1 + seed as usize / 3 % 3];
+        let steps = [5, 20, 80, 200][seed as usize % 4];
+        let Some(saved) = saved_after(&graph, (cores[0], seed), steps) else { continue };
+        interrupted += 1;
+        let (job, attached) = begin(&graph, (cores[1], seed), Some(saved)).unwrap();
+        job.wait().unwrap();
+        assert_eq!(results(attached), expected, "seed {seed}, {cores:?} cores");
+    }
+    assert!(interrupted > 3, "{interrupted} of 12 are interrupted");
+}
+
+#[test]
+fn a_graph_with_other_columns_does_not_go_on() {
+    let sums = |of: Expr, by: &str| {
+        let rows = Graph::new().range(0, 20_000).select([("a", col("n")), ("b", of)]);
+        let sums = rows.group_by(["a"]).aggregate([Aggregate::sum(col("b"))]).named("sums");
+        sums.sort([asc(by)]).named("order").collect()
+    };
+    let saved = saved_after(&sums(col("n"), "a"), (2, 1), 8).unwrap();
+    let refusal = |graph: &Graph| {
+        let error = begin(graph, (2, 1), Some(saved.clone())).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Plan);
+        error.to_string()
+    };
+    let other = refusal(&sums(col("n").to_i64(), "a"));
+    let said =
+        "node `sums` has (sum of u64) for each (a: u64), and not (sum of i64) for each (a: u64)";
+    assert!(other.starts_with("range-0/blocks (") && other.contains(said), "{other}");
+    let other = refusal(&sums(col("n"), "sum"));
+    assert!(
+        other.contains("node `order` has the rows (a: u64, sum: u64) by (a), and not"),
+        "{other}"
+    );
+    // An expression may be another one.
+    let (job, _) = begin(&sums(col("n").add(lit(1_u64)), "a"), (3, 1), Some(saved)).unwrap();
+    job.wait().unwrap();
 }
