@@ -98,7 +98,7 @@ fn jobs_with_checkpoints_name_the_operator_that_cannot_have_them() {
     let said = "cannot have it: what its closure remembers is not declared";
     assert!(volatile.starts_with("map_volatile (") && volatile.contains(said), "{volatile}");
     let kept = refused(|env| drop(env.iter(0..9u64).cache()));
-    let said = "cannot have it yet: what it remembers is not saved";
+    let said = "cannot have it: a cache is gone with the process";
     assert!(kept.starts_with("cache (") && kept.contains(said), "{kept}");
     let env = environment(2, 0);
     let cache = env.iter(0..9u64).cache();
