@@ -709,6 +709,57 @@ fn barriers_pass_while_a_loop_with_a_loop_runs() {
     barriers_pass(env.start().unwrap(), &over);
 }
 
+/// Heads of an inner loop whose input is complete wait for those with input from outside, and what is behind them all for a
+/// barrier from each. It must not hold back the rest of that input.
+#[test]
+fn a_barrier_in_the_first_round_holds_back_no_stream_into_an_inner_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = with_checkpoints(folder.path());
+    let going_on = Arc::new(AtomicBool::new(false));
+    let goes_on = Arc::clone(&going_on);
+    // One task has nearly all numbers, most of them behind the barrier.
+    let outside = env.parallel_iter(move |task, _| {
+        let goes_on = Arc::clone(&goes_on);
+        (0..if task == 1 { 400_000u64 } else { 1 }).inspect(move |n| {
+            while *n == 1000 && !goes_on.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        })
+    });
+    let [more, others] = outside.split();
+    let (outcome, left) = env
+        .range(0..1)
+        .iterate(1, (), |numbers, _| {
+            let (inner, left) = numbers
+                .merge(more)
+                .iterate(1, (), |numbers, _| numbers.merge(others).shuffle())
+                .all_rounds();
+            inner.for_each(drop);
+            left
+        })
+        .all_rounds();
+    outcome.for_each(drop);
+    let count = left.count().collect_one();
+    let job = env.start().unwrap();
+    thread::scope(|scope| {
+        let job = &job;
+        // Meanwhile the other tasks come as far as they can. It ends in any case.
+        thread::sleep(Duration::from_millis(100));
+        going_on.store(true, Ordering::Relaxed);
+        scope.spawn(move || _ = job.barrier());
+        let ends = (0..60_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            job.is_over()
+        });
+        if !ends {
+            job.cancel();
+        }
+        assert!(ends, "the barrier holds back what the loop waits for");
+    });
+    job.wait().unwrap();
+    assert_eq!(count.take().unwrap(), Some(1 + 2 * 400_002));
+}
+
 #[test]
 fn barriers_pass_while_the_input_of_some_tasks_has_ended() {
     let folder = tempfile::tempdir().unwrap();

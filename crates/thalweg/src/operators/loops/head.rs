@@ -318,9 +318,16 @@ where
         }
     }
 
-    /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one.
+    /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one. The
+    /// head of an inner loop sends what has come to another one: operators behind both would wait for it, and hold back the
+    /// stream from outside that the other one waits for.
     fn sends_barrier(&mut self) -> bool {
-        if !self.saved.is_on() || self.epoch >= self.control.barriers(self.op.signals()) {
+        let last = match (self.control.is_inner(), self.saved.is_on()) {
+            (true, _) => self.control.last_come(),
+            (false, true) => self.control.barriers(self.op.signals()),
+            (false, false) => return false,
+        };
+        if self.epoch >= last {
             return false;
         }
         self.pass(Event::Barrier(self.epoch.next()));
@@ -389,7 +396,14 @@ where
         match event {
             // Records that are fed back may have any timestamp, so watermarks are dropped.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
-            Event::Barrier(_) => self.pass(event),
+            // It was torn, and this head has sent it when its input was complete.
+            Event::Barrier(epoch) if epoch <= self.epoch => {}
+            Event::Barrier(epoch) => {
+                if self.control.is_inner() {
+                    self.control.barrier_came(epoch);
+                }
+                self.pass(event);
+            }
             // Events of an outer loop: the runs of this loop that belong to the round have ended.
             Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
             Event::End if self.control.is_inner() => self.pass(event),
