@@ -10,6 +10,8 @@ pub(crate) enum Fault {
     SavesLate,
     /// A checkpoint of several hosts lacks the part of the last of them.
     LosesAPart,
+    /// A barrier that overtakes batches does not save them.
+    ForgetsInFlight,
     /// A barrier that passes in front of results of calls does not save their records.
     ForgetsCalls,
     /// The file systems of checkpoints and of files that jobs write have no locks. It is none: jobs do without.

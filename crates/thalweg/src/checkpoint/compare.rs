@@ -203,6 +203,7 @@ impl Checkpoints {
         for (id, slot) in &of_program {
             let migration = migrated.get(*id);
             let fate = match snapshot.and_then(|snapshot| snapshot.shape(id)) {
+                None if slot.is_optional() => continue,
                 None => StateFate::Missing,
                 Some(shape) if *shape == slot.shape => {
                     let (entries, bytes) = snapshot.map_or((0, 0), |snapshot| sum_up(snapshot, id));

@@ -79,6 +79,7 @@ impl Checkpoints {
         for slot in slots {
             let what = match snapshot.shape(&slot.id) {
                 Some(shape) if *shape == slot.shape => continue,
+                None if slot.is_optional() => continue,
                 Some(shape)
                     if shape.entries == slot.shape.entries && shape.by_key == slot.shape.by_key =>
                 {

@@ -168,6 +168,8 @@ struct Slot {
     spare: Arc<Spare>,
     /// The state that is not needed any more once this one was saved at the end.
     supersedes: OnceLock<StateId>,
+    /// Whether it is in snapshots only if there is something to save.
+    is_optional: OnceLock<()>,
     /// Of a source's state: where it would go on.
     position: OnceLock<ShowPosition>,
 }
@@ -349,6 +351,7 @@ impl Checkpoints {
             saved: Mutex::default(),
             spare: Arc::default(),
             supersedes: OnceLock::new(),
+            is_optional: OnceLock::new(),
             position: OnceLock::new(),
         });
         let all = Arc::clone(self);
@@ -388,7 +391,7 @@ impl Checkpoints {
 
     /// Whether an operator, by its number in the plan, has a state.
     pub(crate) fn covers(&self, op: usize) -> bool {
-        lock(&self.slots).iter().any(|slot| slot.op == op)
+        lock(&self.slots).iter().any(|slot| slot.op == op && !slot.is_optional())
     }
 
     /// The states that are not needed at a barrier, as tasks of this host know.
@@ -417,20 +420,27 @@ impl Checkpoints {
         let (slots, branches) = (lock(&self.slots), lock(&self.branches));
         // All of them, also if one has refused: what they have saved must not pile up.
         for slot in slots.iter() {
-            if let Some(branch) = branches.get(slot.op) {
-                taken.snapshot.note_branch(&slot.id.operator, branch);
-            }
+            let note_branch = |snapshot: &mut Snapshot| {
+                if let Some(branch) = branches.get(slot.op) {
+                    snapshot.note_branch(&slot.id.operator, branch);
+                }
+            };
             if superseded.contains(&slot.id) {
                 // At the end, an earlier barrier may still need it, at which this one counted for nothing.
                 if epoch < Epoch::LAST {
                     slot.forget();
                 }
+                note_branch(&mut taken.snapshot);
                 taken.snapshot.add(&slot.id, &slot.shape, Entries::default(), Vec::new());
                 continue;
             }
             let saved = slot.take(epoch, &mut taken.syncs, &mut taken.commits);
             match saved {
-                Ok((entries, files)) => taken.snapshot.add(&slot.id, &slot.shape, entries, files),
+                Ok((entries, _)) if slot.is_optional() && entries.is_empty() => {}
+                Ok((entries, files)) => {
+                    note_branch(&mut taken.snapshot);
+                    taken.snapshot.add(&slot.id, &slot.shape, entries, files);
+                }
                 Err(error) => drop(refused.get_or_insert(error)),
             }
         }
@@ -505,6 +515,10 @@ fn begin_anew(dir: &Path) -> String {
 }
 
 impl Slot {
+    fn is_optional(&self) -> bool {
+        self.is_optional.get().is_some()
+    }
+
     /// Whether what was saved at the end is what counts at a barrier.
     fn is_at_end(&self, epoch: Epoch) -> bool {
         let saved = lock(&self.saved);
@@ -558,6 +572,7 @@ impl Slot {
                 Ok((saving.entries.clone(), files))
             }
             Some(Err(why)) => refused(ErrorKind::Plan, why.clone()),
+            None if self.is_optional() => Ok((Entries::default(), Vec::new())),
             None => {
                 refused(ErrorKind::Internal, format!("{} was not saved at the barrier", self.id))
             }
@@ -587,6 +602,14 @@ impl StateHandle {
         if let Some(Handle { slot, .. }) = &self.0 {
             let (operator, name) = (slot.id.operator.clone(), name.to_owned());
             let _ = slot.supersedes.set(StateId { operator, name });
+        }
+        self
+    }
+
+    /// It is in a snapshot only if some task has saved an entry, and need not be saved at every barrier.
+    pub(crate) fn if_any(self) -> Self {
+        if let Some(Handle { slot, .. }) = &self.0 {
+            let _ = slot.is_optional.set(());
         }
         self
     }

@@ -95,6 +95,10 @@ impl Entries {
         Self { bytes, spare: Some(Arc::clone(spare)) }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Adds an entry that goes with a key of this hash, of which `write` appends the encoding.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>)) {

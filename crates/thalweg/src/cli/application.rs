@@ -100,7 +100,7 @@ fn explained(plan: &Plan, config: &Config, hosts: Option<usize>, format: Format)
 
 /// Whether the job can have the checkpoints that are configured, and what keeps it from them; nothing if none are.
 fn checkpoints(plan: &Plan, config: &Config, several_hosts: bool) -> String {
-    let Some(CheckpointConfig { dir, interval }) = &config.checkpoints else {
+    let Some(CheckpointConfig { dir, interval, .. }) = &config.checkpoints else {
         return String::new();
     };
     let without = plan.without_checkpoints();

@@ -166,6 +166,13 @@ pub struct EngineArgs {
     #[arg(long, value_name = "SPAN", value_parser = allowed("checkpoint-interval"))]
     checkpoint_interval: Option<String>,
 
+    /// Let the barrier of a checkpoint overtake records that wait for slow operators after this time, as in
+    /// 10s or 0s, or never; the checkpoint then has these records
+    ///
+    /// [env: THALWEG_CHECKPOINT_ALIGNMENT_TIMEOUT] [default: never]
+    #[arg(long, value_name = "SPAN", value_parser = allowed("checkpoint-alignment-timeout"))]
+    checkpoint_alignment_timeout: Option<String>,
+
     /// Go on from a checkpoint also without the states that no operator of the program has: they are
     /// dropped. Otherwise such a checkpoint is refused
     ///
@@ -358,7 +365,7 @@ impl EngineArgs {
     }
 
     /// The flags and their values.
-    fn given(&self) -> [(&'static str, Option<&str>); 28] {
+    fn given(&self) -> [(&'static str, Option<&str>); 29] {
         [
             ("cores", self.cores.as_deref()),
             ("scheduler", self.scheduler.as_deref()),
@@ -376,6 +383,7 @@ impl EngineArgs {
             ("checkpoint", self.checkpoint.as_deref()),
             ("plan-against", self.plan_against.as_deref()),
             ("checkpoint-interval", self.checkpoint_interval.as_deref()),
+            ("checkpoint-alignment-timeout", self.checkpoint_alignment_timeout.as_deref()),
             ("allow-dropped-state", self.allow_dropped_state.as_deref()),
             ("hosts", self.hosts.as_deref()),
             ("host-id", self.host_id.as_deref()),
@@ -521,6 +529,9 @@ mod tests {
             let said = error.to_string();
             assert!(said.starts_with(name) && said.contains("--checkpoint DIR"), "{said}");
         }
+        let timeout = settings(&["--checkpoint-alignment-timeout", "0s"], &[]);
+        let said = timeout.expect_err("it has no effect either").to_string();
+        assert!(said.starts_with("`--checkpoint-alignment-timeout`"), "{said}");
         assert!(settings(&["--checkpoint", "saved"], &variable).is_ok());
         assert!(settings(&flag, &[("THALWEG_CHECKPOINT", "saved")]).is_ok());
     }

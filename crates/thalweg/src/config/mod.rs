@@ -155,12 +155,20 @@ pub struct CheckpointConfig {
     pub dir: PathBuf,
     /// The time between two checkpoints, from the end of one to the beginning of the next. By default a second.
     pub interval: Duration,
+    /// After which time the barrier of a checkpoint overtakes batches that wait to be processed, which are then saved with it; at
+    /// once, if this is zero. By default it does not, and a checkpoint takes as long as the slowest operator needs for all that is in
+    /// front of it.
+    ///
+    /// Such a checkpoint needs the same exchanges in the program that goes on from it. It may be larger, by what is in flight. Barriers
+    /// of savepoints overtake nothing, nor do others in event time, in loops, at operators with two inputs, or behind `broadcast`,
+    /// `forward` and `repartition_by`.
+    pub alignment_timeout: Option<Duration>,
 }
 
 impl CheckpointConfig {
     /// A checkpoint each second, in this directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), interval: Duration::from_secs(1) }
+        Self { dir: dir.into(), interval: Duration::from_secs(1), alignment_timeout: None }
     }
 }
 

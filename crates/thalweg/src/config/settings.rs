@@ -30,9 +30,12 @@ pub(crate) struct Settings {
     pub(crate) cores_are_set: bool,
     /// The same of the memory.
     pub(crate) memory_is_set: bool,
-    /// The time between checkpoints, if it was set, and where that was.
+    /// The time between checkpoints, if it was set.
     checkpoint_interval: Option<Duration>,
-    checkpoint_interval_set: Option<(String, Option<Place>)>,
+    /// After which time barriers overtake batches, if that was set.
+    alignment_timeout: Option<Duration>,
+    /// The last setting that has no effect without a directory for checkpoints, and where it was set.
+    needs_checkpoints: Option<(String, Option<Place>)>,
 }
 
 /// What is set of the hosts of the program's jobs; a launcher's variables may say the rest.
@@ -213,6 +216,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |to, text| {
             let mut checkpoints = CheckpointConfig::new((!text.is_empty()).then_some(text)?);
             checkpoints.interval = to.checkpoint_interval.unwrap_or(checkpoints.interval);
+            checkpoints.alignment_timeout = to.alignment_timeout;
             to.config.checkpoints = Some(checkpoints);
             Some(())
         },
@@ -233,6 +237,21 @@ pub(crate) const SETTINGS: &[Setting] = &[
             to.checkpoint_interval = Some(interval);
             if let Some(checkpoints) = &mut to.config.checkpoints {
                 checkpoints.interval = interval;
+            }
+            Some(())
+        },
+    },
+    Setting {
+        name: ALIGNMENT_TIMEOUT,
+        allowed: "a span of time, as in 10s or 0s, or never",
+        set: |to, text| {
+            let timeout = match text {
+                "never" | "false" => None,
+                _ => Some(span(text)?),
+            };
+            to.alignment_timeout = timeout;
+            if let Some(checkpoints) = &mut to.config.checkpoints {
+                checkpoints.alignment_timeout = timeout;
             }
             Some(())
         },
@@ -306,8 +325,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
 ];
 
-/// The setting that needs another one.
+/// The settings that need another one.
 const INTERVAL: &str = "checkpoint-interval";
+const ALIGNMENT_TIMEOUT: &str = "checkpoint-alignment-timeout";
 
 /// What [`positive`] takes.
 const SPAN: &str = "a span of time above 0, as in 10s or 500ms";
@@ -351,8 +371,8 @@ impl Setting {
 impl Settings {
     /// Applies one setting, replacing its earlier value; of `tasks`, that of the same stages.
     pub(crate) fn set(&mut self, setting: &Setting, text: &str, given: Given<'_>) -> Result<()> {
-        if setting.name == INTERVAL {
-            self.checkpoint_interval_set = Some((given.name_of(setting), given.place()));
+        if [INTERVAL, ALIGNMENT_TIMEOUT].contains(&setting.name) {
+            self.needs_checkpoints = Some((given.name_of(setting), given.place()));
         }
         (setting.set)(self, text)
             .ok_or_else(|| given.error(setting.refusal(&given.name_of(setting), text)))
@@ -364,7 +384,7 @@ impl Settings {
     ///
     /// The setting that has no effect.
     pub(crate) fn check(&self) -> Result<()> {
-        match &self.checkpoint_interval_set {
+        match &self.needs_checkpoints {
             Some((name, place)) if self.config.checkpoints.is_none() => {
                 let what = format!(
                     "`{name}` has no effect without a directory for checkpoints: set `--checkpoint DIR` (or \
@@ -476,6 +496,7 @@ mod tests {
             ("THALWEG_CHECKPOINT", "/saved"),
             ("THALWEG_PLAN_AGAINST", "/compared"),
             ("THALWEG_CHECKPOINT_INTERVAL", "200ms"),
+            ("THALWEG_CHECKPOINT_ALIGNMENT_TIMEOUT", "30s"),
             ("THALWEG_ALLOW_DROPPED_STATE", "true"),
             ("THALWEG_HOSTS", "hosts.toml"),
             ("THALWEG_HOST_ID", "0"),
@@ -508,6 +529,7 @@ mod tests {
         let checkpoints = config.checkpoints.as_ref().unwrap();
         let interval = Duration::from_millis(200);
         assert_eq!((&*checkpoints.dir, checkpoints.interval), (Path::new("/saved"), interval));
+        assert_eq!(checkpoints.alignment_timeout, Some(Duration::from_secs(30)));
         assert!(config.allow_dropped_state);
         let hosts = &settings.hosts;
         assert_eq!((hosts.id, hosts.count), (Some(0), Some(3)));
@@ -523,6 +545,12 @@ mod tests {
         let never = variables(&[("THALWEG_STALL_AFTER", "never")]).unwrap();
         assert_eq!(never.config.stall_after, None);
         assert!(variables(&[("THALWEG_STALL_AFTER", "0s")]).is_err());
+        let timeout = |text| {
+            let timeout = ("THALWEG_CHECKPOINT_ALIGNMENT_TIMEOUT", text);
+            let settings = variables(&[timeout, ("THALWEG_CHECKPOINT", "/saved")]).unwrap();
+            settings.config.checkpoints.unwrap().alignment_timeout
+        };
+        assert_eq!([timeout("0s"), timeout("never")], [Some(Duration::ZERO), None]);
     }
 
     #[test]

@@ -161,6 +161,29 @@ impl Align {
         self.torn
     }
 
+    /// The last barrier that was emitted.
+    pub(super) fn passed(&self) -> Epoch {
+        self.passed
+    }
+
+    /// The barrier that some lanes have reached, and that was not emitted yet.
+    pub(super) fn aligning(&self) -> Option<Epoch> {
+        self.aligning
+    }
+
+    /// The barrier that some lanes have reached counts as emitted, though others have not delivered it, and blocks none of them any
+    /// more. Returns of each lane whether it has not delivered the barrier, and has not ended. Not within a loop.
+    pub(super) fn overtake(&mut self) -> Vec<bool> {
+        self.passed = self.aligning.take().unwrap_or(self.passed);
+        self.undecided = true;
+        let mut awaited = Vec::with_capacity(self.lanes.len());
+        for lane in &mut self.lanes {
+            let has_come = std::mem::take(&mut lane.at_barrier);
+            awaited.push(!has_come && !lane.ended);
+        }
+        awaited
+    }
+
     /// Whether [`agreed`](Self::agreed) may have an event to emit.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided

@@ -27,6 +27,8 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     batches: u64,
     /// Records received and not dropped, by lane.
     records: Vec<u64>,
+    /// Records that an earlier run has received and not processed.
+    pub(super) restored: u64,
     /// Whether the lanes were closed, for a round or for ever.
     pub(super) closed: bool,
     /// How long batches were in flight, of those that their senders stamped.
@@ -62,6 +64,13 @@ pub(super) struct Rest {
     at: usize,
 }
 
+impl Rest {
+    /// The encoded batches that are left.
+    pub(super) fn encoded(&self) -> &[u8] {
+        &self.frame[self.at..]
+    }
+}
+
 impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     pub(super) fn new(op: Op, lanes: Vec<Arc<Lane<RecordBatch<I, T>>>>) -> Self {
         Self::with_others(op, lanes, &[])
@@ -80,6 +89,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             rounds: 0,
             closed_in: None,
             records: vec![0; lanes.len()],
+            restored: 0,
             closed: false,
             lanes,
             batches: 0,
@@ -101,6 +111,16 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         next: &mut N,
         turn: &mut Turn<'_>,
     ) -> ControlFlow<Option<Poll>> {
+        self.settle(next, turn)?;
+        self.emit(next)
+    }
+
+    /// Resumes the stage. Returns `Continue` when an event may be sent.
+    pub(super) fn settle<N: Pipe>(
+        &mut self,
+        next: &mut N,
+        turn: &mut Turn<'_>,
+    ) -> ControlFlow<Option<Poll>> {
         match self.head.settle(next, turn) {
             Settled::Ready => {}
             Settled::Busy => return ControlFlow::Break(None),
@@ -111,6 +131,11 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
             self.head.send(Event::End, next);
             return ControlFlow::Break(None);
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Sends the stage, which is settled, the next aligned event. Returns `Continue` when there is none.
+    pub(super) fn emit<N: Pipe>(&mut self, next: &mut N) -> ControlFlow<Option<Poll>> {
         if self.align.is_undecided() {
             if let Some(event) = self.align.agreed() {
                 self.rounds += u64::from(matches!(event, Event::Round(_)));
@@ -274,7 +299,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
     }
 
     pub(super) fn report(&self, report: &mut Report) {
-        let records = self.records.iter().sum();
+        let records = self.records.iter().sum::<u64>() + self.restored;
         let (under_way, across_hosts) = (&self.under_way, self.across_hosts);
         report.received(self.op.id(), records, self.batches, under_way, across_hosts);
         for (lane, &received) in self.lanes.iter().zip(&self.records) {

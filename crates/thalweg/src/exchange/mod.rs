@@ -13,6 +13,8 @@
 //! produce)`. It counts in the memory pool, of which all lanes of a job get a quarter: if that is not enough for the credit that
 //! is configured, they get less, and batches are smaller.
 //!
+//! A barrier comes behind all that was sent before it. Where that takes too long, it may [`overtake`] it.
+//!
 //! This layer knows nothing of operators, schedulers or plans.
 
 mod align;
@@ -25,6 +27,7 @@ mod intake;
 pub(crate) mod lane;
 mod merge;
 mod outlet;
+mod overtake;
 mod pair;
 mod record_batch;
 mod route;
@@ -36,6 +39,7 @@ pub(crate) use far::read_from_host;
 pub use inlet::Inlet;
 pub use merge::MergingInlet;
 pub(crate) use outlet::{Broadcast, Outlet};
+pub(crate) use overtake::InFlight;
 pub use pair::PairInlet;
 pub(crate) use record_batch::RecordBatch;
 pub use record_batch::{Hashed, Partial, PartialBatch, PartialEntry};

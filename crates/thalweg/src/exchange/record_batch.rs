@@ -1,5 +1,6 @@
 //! What lanes carry: batches of records with timestamps, and the kinds of record that occur in exchanges only.
 
+use super::route::owner;
 use crate::clock::Nanos;
 use crate::data::{
     Batch, Covariant, Data, DecodeError, Key, Portable, Record, Wire, decode_whole, extend_from,
@@ -74,6 +75,22 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
     pub(super) fn decode_next(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
         self.items.decode_all(input)?;
         extend_from(input, &mut self.times)
+    }
+
+    /// The records whose keys a task owns, of so many tasks. All of them must carry the hashes of their keys.
+    pub(super) fn owned_by(mut self, task: usize, tasks: usize) -> Result<Self, DecodeError> {
+        let mut hashes = Vec::with_capacity(self.times.len());
+        self.items.each_hash(|hash| hashes.push(hash));
+        if hashes.len() != self.times.len() {
+            return Err(DecodeError::invalid("records with the hashes of their keys"));
+        }
+        let (mut owned, mut hashes) = (Self::default(), hashes.into_iter());
+        self.drain(|item, time| {
+            if hashes.next().is_some_and(|hash| owner(hash, tasks) == task) {
+                owned.push(item, time);
+            }
+        });
+        Ok(owned)
     }
 
     /// Passes every record to `each`, in order, and keeps the capacity.

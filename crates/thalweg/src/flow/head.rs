@@ -11,6 +11,13 @@ const STUCK: Nanos = 1_000_000;
 pub(crate) struct Head {
     /// A barrier that was sent down the stage and may still be in it.
     barrier: Option<Epoch>,
+    /// Whether more is to be saved with that barrier than the stage has saved: batches that it has overtaken and that have not
+    /// arrived yet.
+    gathers: bool,
+    /// The barrier, once it has left the stage, as long as the head gathers.
+    left: Option<Epoch>,
+    /// Whether the stage was paused when it was last not ready.
+    paused: bool,
     /// The end was sent down the stage.
     over: bool,
     /// The last barrier of an operator that goes on after the end of its input which is known to have left the stage.
@@ -43,6 +50,7 @@ impl Head {
             Flow::Busy => return Settled::Busy,
             flow @ (Flow::Blocked | Flow::Waiting | Flow::Paused) => {
                 turn.back_pressured |= matches!(flow, Flow::Blocked);
+                self.paused = flow == Flow::Paused;
                 // A barrier from another host may come before the order to send it. An operator that waits does not know of it
                 // then, and it may be held upstream of that operator.
                 if flow == Flow::Paused && self.barrier.is_some_and(|barrier| barrier <= known) {
@@ -63,8 +71,29 @@ impl Head {
     /// Nothing of what was sent down the stage is left in it.
     fn barrier_passed(&mut self, turn: &mut Turn<'_>) {
         if let Some(epoch) = self.barrier.take() {
+            match self.gathers {
+                true => self.left = Some(epoch),
+                false => turn.passed = Some(epoch),
+            }
+        }
+    }
+
+    /// The barrier that was sent last has not left the task before [`gathered`](Self::gathered) is called.
+    pub(crate) fn gather(&mut self) {
+        self.gathers = true;
+    }
+
+    /// All is saved that the barrier has overtaken.
+    pub(crate) fn gathered(&mut self, turn: &mut Turn<'_>) {
+        self.gathers = false;
+        if let Some(epoch) = self.left.take() {
             turn.passed = Some(epoch);
         }
+    }
+
+    /// Whether the stage was paused when it was last not ready.
+    pub(crate) fn was_paused(&self) -> bool {
+        self.paused
     }
 
     /// After the end, operators that go on may send barriers of their own.

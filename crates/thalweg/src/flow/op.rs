@@ -66,6 +66,8 @@ pub(crate) struct Signals {
     epoch: AtomicU64,
     /// The barrier behind which sources read nothing more, because the job is suspended there; 0 if there is none.
     last_barrier: AtomicU64,
+    /// The last barrier that may overtake the batches on their way, as may those before it; 0 if none may.
+    overtaking: AtomicU64,
     /// Whether checkpoints are taken by themselves, and none is known to be impossible for now.
     has_checkpoints: AtomicBool,
     /// Whether an operator waits for a checkpoint that is not on its way.
@@ -298,6 +300,16 @@ impl Signals {
     pub(crate) fn is_last_barrier(&self, Epoch(epoch): Epoch) -> bool {
         let last = self.last_barrier.load(Ordering::Acquire);
         last > 0 && epoch >= last
+    }
+
+    /// Lets a barrier overtake the batches on their way to the tasks of this host.
+    pub(crate) fn overtake(&self, Epoch(epoch): Epoch) {
+        self.overtaking.fetch_max(epoch, Ordering::AcqRel);
+    }
+
+    /// The last barrier that may overtake batches.
+    pub(crate) fn overtaking(&self) -> Epoch {
+        Epoch(self.overtaking.load(Ordering::Acquire))
     }
 
     /// The last barrier that sources are to send.

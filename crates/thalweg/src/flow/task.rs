@@ -79,6 +79,11 @@ impl<'a> Turn<'a> {
         self.signals.epoch()
     }
 
+    /// The last barrier that may overtake batches.
+    pub(crate) fn overtaking(&self) -> Epoch {
+        self.signals.overtaking()
+    }
+
     /// Takes one batch off the budget; returns whether there was one left. None is left after a long turn, so that
     /// slow closures do not starve other tasks, nor when the job is stopped.
     pub(crate) fn spend(&mut self) -> bool {

@@ -108,10 +108,17 @@ impl<'a> TaskContext<'a> {
         name: &str,
         redistribution: Redistribution,
     ) -> StateHandle {
-        self.state_of_entries(id, name, redistribution, || {
-            let columns = [("record", E::schema()), ("time", T::schema())];
-            Schema::Columns(columns.map(|(name, schema)| Field::new(name, schema)).into())
-        })
+        self.state_of_entries(id, name, redistribution, batches_of::<E, T>)
+    }
+
+    /// The handle of batches on their way to the stage, which the operator with this number receives, of records of type `E` and their
+    /// times. A program with other exchanges cannot go on with them. Each task gets those of all.
+    pub(crate) fn state_in_flight<E: Data, T: Data>(&self, id: usize) -> StateHandle {
+        if self.checkpoints.is_none() {
+            return StateHandle::none();
+        }
+        let shape = (batches_of::<E, T>(), self.plan.exchanges_to(self.stage));
+        self.state_of_operator(id, "in flight", Redistribution::United, shape).if_any()
     }
 
     fn state_of_entries(
@@ -257,6 +264,12 @@ impl<'a> TaskContext<'a> {
         let loops = |stage: usize| self.plan.stages[stage].loops;
         loops(to) > 0 && loops(from) >= loops(to)
     }
+}
+
+/// The schema of entries that are batches.
+fn batches_of<E: Data, T: Data>() -> Schema {
+    let columns = [("record", E::schema()), ("time", T::schema())];
+    Schema::Columns(columns.map(|(name, schema)| Field::new(name, schema)).into())
 }
 
 /// A running job and its plan.

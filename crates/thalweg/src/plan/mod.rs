@@ -16,6 +16,7 @@ mod fingerprint;
 mod idleness;
 mod launch;
 mod measure;
+mod overtaking;
 mod saved;
 
 pub use builder::Origin;
@@ -26,6 +27,7 @@ pub use fingerprint::Fingerprint;
 pub(crate) use idleness::TimeOrigins;
 pub use launch::TaskContext;
 pub(crate) use launch::{Launched, check, compare, launch, linked};
+pub(crate) use overtaking::Overtaken;
 pub(crate) use saved::CANNOT_HAVE;
 
 use crate::config::BatchMode;

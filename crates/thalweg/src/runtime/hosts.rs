@@ -18,7 +18,8 @@
 //! last one could not be stored fails.
 //!
 //! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has
-//! requested a barrier learns its number with the order to send it. A job that is suspended gets a last barrier, behind which
+//! requested a barrier learns its number with the order to send it. Where a barrier of a checkpoint is slow, the first host lets it
+//! overtake batches on all hosts. A job that is suspended gets a last barrier, behind which
 //! no source of any host reads. The first host learns of a barrier that comes to an operator of any host within a round of a
 //! loop: it may be the last one, which then never leaves all tasks.
 //!
@@ -510,6 +511,11 @@ impl JobHosts {
         requested
     }
 
+    /// On the first host: lets a barrier overtake batches on the others.
+    pub(super) fn overtake(&self, epoch: Epoch) {
+        self.send_down(&JobMessage::Overtake(epoch));
+    }
+
     /// Requests that the job be suspended.
     pub(super) fn suspend(&self, why: String) {
         self.take(self.me, JobMessage::Suspend(why));
@@ -619,6 +625,7 @@ impl JobHosts {
                 }
                 self.with_job(|job| job.barrier_asked(epoch, request.is_last));
             }
+            JobMessage::Overtake(epoch) => self.with_job(|job| job.overtake_here(epoch)),
             JobMessage::Passed(last) => {
                 let Some(at) = self.reporter(from) else { return };
                 let mut state = lock(&self.state);

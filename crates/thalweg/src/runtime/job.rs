@@ -367,6 +367,21 @@ impl Job {
         self.notify();
     }
 
+    /// On the first host: lets a barrier overtake the batches on their way, on all hosts.
+    pub(crate) fn overtake(&self, barrier: &Requested) {
+        let Some(epoch) = barrier.epoch() else { return };
+        if let Some(hosts) = &self.hosts {
+            hosts.overtake(epoch);
+        }
+        self.overtake_here(epoch);
+    }
+
+    /// The same on this host.
+    pub(super) fn overtake_here(&self, epoch: Epoch) {
+        self.signals.overtake(epoch);
+        self.wake_all();
+    }
+
     /// Records that a barrier has left a task.
     pub(crate) fn passed(&self, index: usize, epoch: Epoch) {
         let mut passed = lock(&self.passed);

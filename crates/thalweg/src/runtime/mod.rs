@@ -263,12 +263,15 @@ impl Runtime {
     /// Sends a barrier through a job; blocks until every task has passed it, or the job is over. Returns its number, which
     /// is the greatest if the job is over, unless it has failed. Sources read nothing behind the last barrier.
     ///
+    /// Lets the barrier overtake batches when it has not passed after `overtakes`, if that is set; at once, if that is zero.
+    ///
     /// Calls `late` when the barrier has not passed after `patience`, with the tasks of this host that it has not left and the other
     /// hosts with such tasks, and again after as long as that returns.
     pub(crate) fn barrier(
         &self,
         job: &Arc<Job>,
         is_last: bool,
+        overtakes: Option<Duration>,
         mut patience: Duration,
         mut late: impl FnMut(&[usize], &[HostId]) -> Duration,
     ) -> Result<Option<Epoch>> {
@@ -276,8 +279,21 @@ impl Runtime {
         if !job.is_over() {
             self.may_wait_for(job)?;
             let barrier = job.ask_barrier(is_last);
+            if overtakes.is_some_and(|after| after.is_zero()) {
+                job.overtake(&barrier);
+            }
             self.scheduler.drive(&|| job.is_past(&barrier) || job.is_over());
-            while !job.wait_past(&barrier, patience) {
+            let mut overtakes = overtakes.filter(|after| !after.is_zero());
+            while !job.wait_past(&barrier, overtakes.unwrap_or(patience).min(patience)) {
+                match overtakes {
+                    Some(after) if after <= patience => {
+                        job.overtake(&barrier);
+                        (overtakes, patience) = (None, patience - after);
+                        continue;
+                    }
+                    Some(after) => overtakes = Some(after - patience),
+                    None => {}
+                }
                 // It may have passed meanwhile.
                 let (here, hosts) = (job.behind(&barrier), job.hosts_behind(&barrier));
                 if !(here.is_empty() && hosts.is_empty()) {

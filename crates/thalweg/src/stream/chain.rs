@@ -1,5 +1,6 @@
 //! How the description of a stage becomes a task.
 
+use super::in_flight::in_flight;
 use crate::data::{Portable, Record};
 use crate::error::Result;
 use crate::exchange::{Edge, Inlet};
@@ -57,6 +58,7 @@ impl<I: Portable + ?Sized, T: Time> Chain for Received<I, T> {
         next: N,
     ) -> Result<Self::Task<N>> {
         let lanes = Edge::all_lanes_to(&self.edges, cx.task);
-        Ok(Inlet::new(cx.op(self.op), lanes, next))
+        let in_flight = in_flight(cx, self.op, lanes.len())?;
+        Ok(Inlet::new(cx.op(self.op), lanes, in_flight, next))
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Checkpointing {
     writer: Arc<Writer>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     interval: Duration,
+    /// After which time barriers overtake batches, if they may.
+    overtakes: Option<Duration>,
     dir: PathBuf,
     /// Where what is copied is staged, if it has to be.
     spill_dir: PathBuf,
@@ -175,7 +177,8 @@ impl Checkpointing {
         let checkpoints = Checkpoints::of_folder(Some(folder), snapshot, Some(storage));
         checkpoints.began_with((first, bytes));
         let (interval, spill_dir) = (config.interval, spill_dir.to_owned());
-        Ok(Self { writer, checkpoints, interval, dir, spill_dir, resumption })
+        let overtakes = config.alignment_timeout;
+        Ok(Self { writer, checkpoints, interval, overtakes, dir, spill_dir, resumption })
     }
 
     /// Says from what the job goes on: before it is launched, as sinks then commit what the checkpoint has, which may take long.
@@ -366,7 +369,9 @@ impl Checkpointing {
         warnings: &Warnings,
     ) -> Result<bool> {
         let (began, is_last) = (job.now(), purpose == Purpose::Suspension);
-        let epoch = job.barrier_watched(is_last, lateness.patience, |operators| {
+        // A program that goes on from a savepoint may have other exchanges.
+        let overtakes = self.overtakes.filter(|_| purpose != Purpose::Savepoint);
+        let epoch = job.barrier_watched(is_last, overtakes, lateness.patience, |operators| {
             warnings.of_checkpoint(&lateness.report(operators));
             lateness.patience / 2
         })?;

@@ -9,6 +9,7 @@ mod boxed;
 mod chain;
 mod checkpointing;
 mod environment;
+mod in_flight;
 mod job;
 mod running_job;
 mod savepoints;

@@ -63,7 +63,7 @@ impl RunningJob {
     /// Sends a barrier through the job, on all hosts; returns its number when it has left every task, `None` if the job has
     /// failed.
     pub(super) fn barrier(&self) -> Result<Option<Epoch>> {
-        self.barrier_watched(false, Duration::MAX, |_| Duration::MAX)
+        self.barrier_watched(false, None, Duration::MAX, |_| Duration::MAX)
     }
 
     /// As [`barrier`](Self::barrier), of which no checkpoint is taken.
@@ -75,18 +75,20 @@ impl RunningJob {
         Ok(())
     }
 
-    /// As [`barrier`](Self::barrier), and sources read nothing behind the last one; calls `late` when the barrier has not passed after `patience`, with the operators of this
-    /// host at which it waits, and again after as long as that returns.
+    /// As [`barrier`](Self::barrier), and sources read nothing behind the last one; lets the barrier overtake batches after
+    /// `overtakes`, if that is set. Calls `late` when the barrier has not passed after `patience`, with the operators of this host at
+    /// which it waits, and again after as long as that returns.
     pub(super) fn barrier_watched(
         &self,
         is_last: bool,
+        overtakes: Option<Duration>,
         patience: Duration,
         mut late: impl FnMut(&str) -> Duration,
     ) -> Result<Option<Epoch>> {
         let late = |tasks: &[usize], hosts: &[HostId]| {
             late(&self.launched.where_a_barrier_waits(tasks, hosts))
         };
-        self.runtime.barrier(&self.launched.job, is_last, patience, late)
+        self.runtime.barrier(&self.launched.job, is_last, overtakes, patience, late)
     }
 
     /// Whether the job has checkpoints that another run can go on from.

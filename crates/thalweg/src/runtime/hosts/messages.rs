@@ -45,6 +45,8 @@ pub(super) enum JobMessage {
     BarrierRequest(BarrierRequest),
     /// All sources are to send this barrier, which a host has requested.
     Barrier(Epoch, HostId, BarrierRequest),
+    /// A barrier may overtake batches, on all hosts.
+    Overtake(Epoch),
     /// The last barrier that has left all tasks of a host and of those that report to it.
     Passed(Last),
     /// The last barrier that has left all tasks.
@@ -144,6 +146,7 @@ impl JobMessage {
             | Self::WithoutTotals
             | Self::Drain
             | Self::Barrier(..)
+            | Self::Overtake(_)
             | Self::AllPassed(_)
             | Self::Order(SaveOrder::Save(_) | SaveOrder::Counts { .. } | SaveOrder::Fails(_)) => {
                 Way::Down
@@ -211,6 +214,7 @@ impl JobMessage {
             Self::Barrier(Epoch(epoch), by, request) => (5u8, *epoch, by.0, *request).encode(out),
             Self::Passed(Last { epoch: Epoch(epoch), host }) => (6u8, *epoch, host.0).encode(out),
             Self::AllPassed(Epoch(epoch)) => (28u8, *epoch).encode(out),
+            Self::Overtake(Epoch(epoch)) => (29u8, *epoch).encode(out),
             Self::Order(SaveOrder::Save(ToSave { epoch, superseded })) => {
                 (15u8, epoch.0).encode(out);
                 superseded.iter().cloned().collect::<Vec<_>>().encode(out);
@@ -303,6 +307,7 @@ impl JobMessage {
             26 => Self::Totals(Data::decode(input)?),
             27 => Self::DrainRequest,
             28 => Self::AllPassed(Epoch(u64::decode(input)?)),
+            29 => Self::Overtake(Epoch(u64::decode(input)?)),
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

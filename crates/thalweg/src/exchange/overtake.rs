@@ -1,0 +1,205 @@
+//! Barriers that overtake the batches on their way to a task.
+//!
+//! An aligned barrier waits behind all that lies in front of it on the lanes, and blocks each lane until all others have delivered
+//! it. That takes as long as those batches take to be processed: long, where operators are slow. So a barrier may overtake
+//! them, once the first host lets it ([`Signals::overtaking`](crate::flow::Signals::overtaking)):
+//!
+//! 1. Batches in front of the barrier are *drawn* ([`draw`](InFlight::draw)): taken from the lanes, and kept in order until their
+//!    turn. Their credit is returned, so that senders that lack it can send the barrier.
+//! 2. When the first lane has delivered the barrier and the stage is settled, the barrier is sent down the stage
+//!    ([`begin`](InFlight::begin)). What was drawn and not processed is encoded, and so is what is still drawn from lanes whose
+//!    barrier has not come.
+//! 3. When every lane has delivered it, or has ended, what is encoded is saved. Then the barrier has left the task.
+//!
+//! What the operators have saved and what was in flight is together what came before the barrier, each record once. The task
+//! processes what it has drawn before anything that comes behind the barrier on the same lane, and in the next run before
+//! anything else.
+//!
+//! A task draws no more than the credit of a lane from it, so that it may hold twice as much as usual; but all of it while an
+//! operator pauses, which may wait for the checkpoint.
+//!
+//! Other heads than an [`Inlet`](super::Inlet), and those where a plan does not allow it, align all barriers.
+
+use super::align::Align;
+use super::intake::{Intake, Rest, Taken};
+use super::record_batch::RecordBatch;
+use crate::data::{DecodeError, Portable};
+use crate::fault::{Fault, is_planted};
+use crate::flow::{Epoch, Event, Turn};
+use crate::time::Time;
+use std::collections::VecDeque;
+
+/// Saves what was in flight at a barrier, each batch or frame of batches encoded; or says why it cannot be saved.
+pub(crate) type SaveInFlight = Box<dyn Fn(Epoch, Result<&[Vec<u8>], &'static str>) + Send>;
+
+/// Why there is no checkpoint where the operators behind have ended the input before all that belongs to it has come.
+const CLOSED: &str =
+    "its input was closed while batches that belong to the checkpoint were on their way";
+
+/// What barriers overtake on the way to a task.
+pub(crate) struct InFlight<I: Portable + ?Sized, T: Time> {
+    save: SaveInFlight,
+    /// What was drawn, and was not processed yet.
+    ahead: VecDeque<Ahead<I, T>>,
+    /// Of each lane: the credit of the batches among that.
+    drawn: Vec<usize>,
+    /// Of each lane: whether its end was drawn.
+    ended: Vec<bool>,
+    /// The barrier that was sent down the stage, until all is saved that it has overtaken.
+    gathering: Option<Gathering>,
+}
+
+/// What was taken from a lane before its turn.
+pub(super) enum Ahead<I: Portable + ?Sized, T: Time> {
+    /// A batch, what follows it in the same frame, and their credit; `from` is the lane, unless an earlier run has received it.
+    Batch {
+        from: Option<usize>,
+        batch: RecordBatch<I, T>,
+        rest: Rest,
+        bytes: usize,
+    },
+    Event(usize, Event),
+}
+
+struct Gathering {
+    epoch: Epoch,
+    /// What the barrier has overtaken so far, encoded.
+    batches: Vec<Vec<u8>>,
+    /// Of each lane: whether the barrier has not come there.
+    open: Vec<bool>,
+}
+
+fn encoded<I: Portable + ?Sized, T: Time>(batch: &RecordBatch<I, T>, rest: &Rest) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    batch.encode(&mut bytes);
+    bytes.extend_from_slice(rest.encoded());
+    bytes
+}
+
+impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
+    /// None so far, to a task with so many lanes.
+    pub(crate) fn new(lanes: usize, save: SaveInFlight) -> Self {
+        let (drawn, ended) = (vec![0; lanes], vec![false; lanes]);
+        Self { save, ahead: VecDeque::new(), drawn, ended, gathering: None }
+    }
+
+    /// The job begins with these batches, encoded, in front of all others. Of records by key, those count whose keys the task owns:
+    /// `owner` is its number and that of all tasks.
+    pub(crate) fn restore(
+        &mut self,
+        mut batches: &[u8],
+        owner: Option<(usize, usize)>,
+    ) -> Result<(), DecodeError> {
+        while !batches.is_empty() {
+            let mut batch = RecordBatch::<I, T>::default();
+            batch.decode_next(&mut batches)?;
+            if let Some((task, tasks)) = owner {
+                batch = batch.owned_by(task, tasks)?;
+            }
+            if !batch.is_empty() {
+                let (rest, bytes) = (Rest::default(), 0);
+                self.ahead.push_back(Ahead::Batch { from: None, batch, rest, bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something is left that a barrier has overtaken.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.ahead.is_empty() || self.gathering.is_some()
+    }
+
+    /// Whether what comes on a lane is in front of a barrier that may overtake it, unless the lane has delivered that and is
+    /// blocked.
+    pub(super) fn draws_from(&self, lane: usize, passed: Epoch, turn: &Turn<'_>) -> bool {
+        match &self.gathering {
+            Some(gathering) => gathering.open[lane],
+            None => !self.ended[lane] && turn.overtaking() > passed,
+        }
+    }
+
+    /// Draws what lies in front of the barrier: `all` of it, or no more than the credit of each lane.
+    pub(super) fn draw(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>, all: bool) {
+        for lane in 0..intake.lanes.len() {
+            while self.draws_from(lane, intake.align.passed(), turn)
+                && (all || self.drawn[lane] < intake.lanes[lane].credit())
+                && let Some(taken) = intake.take(lane, turn)
+            {
+                self.add(lane, taken, intake);
+            }
+        }
+        let is_whole = |gathering: &mut Gathering| !gathering.open.contains(&true);
+        if let Some(Gathering { epoch, batches, .. }) = self.gathering.take_if(is_whole) {
+            let batches = if is_planted(Fault::ForgetsInFlight) { Vec::new() } else { batches };
+            (self.save)(epoch, Ok(&batches[..]));
+            intake.head.gathered(turn);
+        }
+    }
+
+    fn add(&mut self, lane: usize, taken: Taken<I, T>, intake: &mut Intake<I, T>) {
+        match taken {
+            Taken::Batch(batch, rest, bytes) => {
+                if let Some(gathering) = &mut self.gathering {
+                    gathering.batches.push(encoded(&batch, &rest));
+                }
+                intake.return_batch(lane, RecordBatch::default(), bytes);
+                self.drawn[lane] += bytes;
+                self.ahead.push_back(Ahead::Batch { from: Some(lane), batch, rest, bytes });
+            }
+            Taken::Event(event @ Event::Barrier(_)) => {
+                intake.align.note(lane, event);
+                self.delivered(lane);
+            }
+            Taken::Event(event) => {
+                if event == Event::End {
+                    self.ended[lane] = true;
+                    self.delivered(lane);
+                }
+                self.ahead.push_back(Ahead::Event(lane, event));
+            }
+        }
+    }
+
+    /// A lane has delivered the barrier, or its end.
+    fn delivered(&mut self, lane: usize) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.open[lane] = false;
+        }
+    }
+
+    /// Begins to overtake, if a lane has delivered a barrier that may: the caller sends it down the stage, which is settled.
+    pub(super) fn begin(&mut self, align: &mut Align, turn: &Turn<'_>) -> Option<Epoch> {
+        let may = |epoch: &Epoch| self.gathering.is_none() && *epoch <= turn.overtaking();
+        let epoch = align.aligning().filter(may)?;
+        let awaited = align.overtake();
+        let open = awaited.into_iter().zip(&self.ended).map(|(awaited, ended)| awaited && !ended);
+        let batches = self.ahead.iter().filter_map(|ahead| match ahead {
+            Ahead::Batch { batch, rest, .. } => Some(encoded(batch, rest)),
+            Ahead::Event(..) => None,
+        });
+        let (open, batches) = (open.collect(), batches.collect());
+        self.gathering = Some(Gathering { epoch, batches, open });
+        Some(epoch)
+    }
+
+    /// The next of what was drawn.
+    pub(super) fn next(&mut self) -> Option<Ahead<I, T>> {
+        let next = self.ahead.pop_front();
+        if let Some(Ahead::Batch { from: Some(lane), bytes, .. }) = &next {
+            self.drawn[*lane] -= bytes;
+        }
+        next
+    }
+
+    /// The stage is closed, and needs nothing of what was drawn. What belongs to a checkpoint and has not come is lost to it.
+    pub(super) fn give_up(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>) {
+        self.ahead.clear();
+        if let Some(Gathering { epoch, .. }) = self.gathering.take() {
+            (self.save)(epoch, Err(CLOSED));
+            intake.head.gathered(turn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

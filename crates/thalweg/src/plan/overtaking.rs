@@ -1,0 +1,129 @@
+//! Where barriers may overtake the batches on their way between two stages.
+
+use super::{Edge, Placement, Plan, Strategy};
+
+/// How batches that a barrier has overtaken find their tasks in another run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overtaken {
+    /// Each record goes to the owner of its key.
+    ByKey,
+    /// Any task may process them. They go to the one in the place of the task that they were on their way to.
+    ByTask,
+}
+
+impl Plan {
+    /// Whether barriers may overtake what is on its way to the tasks of a stage, and where that goes in another run. Elsewhere they
+    /// are aligned:
+    ///
+    /// - In event time, since watermarks are between the batches, and the tasks behind an exchange must have emitted the same windows
+    ///   at a barrier.
+    /// - In loops, which barriers pass between two rounds.
+    /// - Where it matters which task gets a record, and no hash of a key says so: each task of a broadcast has all of them, and the
+    ///   next run may have other tasks.
+    /// - In front of a sink into one file, which is not behind an exchange where there is one task.
+    pub(crate) fn overtaken(&self, stage: usize) -> Option<Overtaken> {
+        let is_in_loop = |stage: usize| self.stages[stage].loops > 0;
+        let mut overtaken = None;
+        for edge in self.edges.iter().filter(|edge| edge.to == stage) {
+            if edge.timed || is_in_loop(edge.from) || is_in_loop(edge.to) || self.may_lack(edge) {
+                return None;
+            }
+            let of_edge = match edge.strategy {
+                Strategy::Keyed => Overtaken::ByKey,
+                Strategy::Shuffle | Strategy::Random | Strategy::Gather => Overtaken::ByTask,
+                Strategy::Forward | Strategy::Broadcast | Strategy::Custom => return None,
+            };
+            if overtaken.is_some_and(|other| other != of_edge) {
+                return None;
+            }
+            overtaken = Some(of_edge);
+        }
+        overtaken
+    }
+
+    /// Whether the job has no such exchange on one core, or on one host.
+    fn may_lack(&self, edge: &Edge) -> bool {
+        let to = &self.stages[edge.to];
+        let writes =
+            || to.operators.iter().any(|op| self.operators[*op].kind.starts_with("write_"));
+        to.placement == Placement::EachHost || (edge.strategy == Strategy::Gather && writes())
+    }
+
+    /// The exchanges that lead to a stage: of each its number, which does not depend on the number of hosts and cores, and what is in
+    /// front of it. What was on its way there has its place nowhere else: other operators have seen it, or have not.
+    pub(super) fn exchanges_to(&self, stage: usize) -> String {
+        let numbered = self.edges.iter().filter(|edge| !self.may_lack(edge)).enumerate();
+        let described = numbered.filter(|(_, edge)| edge.to == stage).map(|(number, edge)| {
+            let before = self.stages[edge.from].operators.iter();
+            let kinds: Vec<_> = before.map(|op| &*self.operators[*op].kind).collect();
+            format!("exchange {number} behind {}", kinds.join(", "))
+        });
+        described.collect::<Vec<_>>().join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+    use crate::operators::time::Watermarks;
+    use crate::time::Timestamp;
+
+    /// Of each stage with inputs, in order.
+    fn overtaken(describe: impl FnOnce(&Environment)) -> Vec<Option<Overtaken>> {
+        let env = Environment::new();
+        describe(&env);
+        let plan = env.plan();
+        let stages = 0..plan.stages.len();
+        let has_inputs = |stage: &usize| plan.edges.iter().any(|edge| edge.to == *stage);
+        stages.filter(has_inputs).map(|stage| plan.overtaken(stage)).collect()
+    }
+
+    #[test]
+    fn barriers_overtake_what_any_task_or_the_owner_of_a_key_may_process() {
+        use Overtaken::{ByKey, ByTask};
+        let shuffled = overtaken(|env| env.range(0..9).shuffle().for_each_parallel(drop));
+        assert_eq!(shuffled, [Some(ByTask)]);
+        let keyed = overtaken(|env| {
+            env.range(0..9).random(1).group_by(|n| *n).count().unkey().for_each_parallel(drop);
+        });
+        assert_eq!(keyed, [Some(ByTask), Some(ByKey)]);
+    }
+
+    #[test]
+    fn an_exchange_is_known_by_its_number_and_what_is_in_front_of_it() {
+        let env = Environment::new();
+        let shuffled = env.range(0..9).map(|n| n + 1).shuffle();
+        let (first, second) = (shuffled.stage, shuffled.map(|n| n + 1).shuffle());
+        let last = second.stage;
+        second.for_each_parallel(drop);
+        let plan = env.plan();
+        assert_eq!(plan.exchanges_to(first), "exchange 0 behind range, map, shuffle");
+        assert_eq!(plan.exchanges_to(last), "exchange 1 behind receive, map, shuffle");
+    }
+
+    #[test]
+    fn elsewhere_barriers_are_aligned() {
+        let broadcast = overtaken(|env| env.range(0..9).broadcast().for_each_parallel(drop));
+        assert_eq!(broadcast, [None]);
+        let chosen = overtaken(|env| {
+            env.range(0..9).repartition_by(|n, tasks| *n as usize % tasks).for_each_parallel(drop);
+        });
+        assert_eq!(chosen, [None]);
+        let forward = overtaken(|env| env.range(0..9).forward().for_each_parallel(drop));
+        assert_eq!(forward, [None]);
+        let written = overtaken(|env| env.lines("a.txt").parallelism(2).write_lines("b.txt"));
+        assert_eq!(written, [Some(Overtaken::ByTask), None]);
+        let timed = overtaken(|env| {
+            let at = |n: &u64| Timestamp::from_micros(*n as i64);
+            let numbers = env.range(0..9).assign_timestamps(at, Watermarks::monotonous());
+            numbers.shuffle().for_each_parallel(drop);
+        });
+        assert_eq!(timed, [None]);
+        let looped = overtaken(|env| {
+            let again = env.range(0..9).shuffle().iterate(3, (), |n, _| n.shuffle());
+            _ = again.all_rounds();
+        });
+        assert!(looped.iter().all(Option::is_none), "{looped:?}");
+    }
+}
