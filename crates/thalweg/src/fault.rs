@@ -115,6 +115,7 @@ mod tests {
             (Fault::SavesLate, CALLS),
             (Fault::LosesAPart, CALLS),
             (Fault::ForgetsCalls, CALLS),
+            (Fault::ForgetsInFlight, CALLS),
             (Fault::LosesTheOpenBlock, ON_DISK),
         ];
         for (fault, job) in all {

@@ -39,6 +39,8 @@ pub(super) struct Interrupted {
     first: Config,
     /// After how many steps of its scheduler there is a barrier in the first.
     steps: usize,
+    /// Whether the barrier overtakes batches.
+    overtakes: bool,
     second: Config,
 }
 
@@ -122,7 +124,8 @@ impl Interrupted {
             config
         };
         let steps = [1, 5, 20, 80][drawn[1] % 4] * (1 + drawn[2] % 5);
-        Self { first: config(1 + drawn[3] % 3), steps, second: config(1 + drawn[4] % 3) }
+        let overtakes = drawn[5] % 2 == 0;
+        Self { first: config(1 + drawn[3] % 3), steps, overtakes, second: config(1 + drawn[4] % 3) }
     }
 
     /// The second run, if the job can have checkpoints, and one at that barrier.
@@ -138,7 +141,8 @@ impl Interrupted {
             begun => begun.map_err(failed)?.0,
         };
         first.drive_for(self.steps);
-        let taken = match first.snapshot() {
+        let snapshot = if self.overtakes { first.snapshot_overtaking() } else { first.snapshot() };
+        let taken = match snapshot {
             Err(error) if error.kind() == ErrorKind::Internal => return Err(failed(error)),
             taken => taken,
         };
@@ -170,9 +174,10 @@ impl Interrupted {
     }
 
     pub(super) fn show(&self) -> String {
-        let Self { first, steps, second } = self;
+        let Self { first, steps, overtakes, second } = self;
+        let how = if *overtakes { ", which overtakes batches" } else { "" };
         format!(
-            "{}, interrupted at a barrier after {steps} steps, and then {}",
+            "{}, interrupted at a barrier after {steps} steps{how}, and then {}",
             show(first),
             show(second)
         )
@@ -194,6 +199,8 @@ struct Run {
     seed: u64,
     /// The most steps between two looks of the programs.
     steps: usize,
+    /// Whether barriers of checkpoints overtake batches.
+    overtakes: bool,
     storage: Storage,
     end: End,
 }
@@ -318,12 +325,13 @@ impl Run {
             is_last,
         };
         let config = Config { batch, turn, ..usual };
-        Self { config, cores, seed, steps, storage: Storage::drawn_from(seed, hosts), end }
+        let (overtakes, storage) = (drawn[6] % 2 == 0, Storage::drawn_from(seed, hosts));
+        Self { config, cores, seed, steps, overtakes, storage, end }
     }
 
     /// Runs the job; returns what has become of it on each host.
     fn run(&self, job: &Job<'_>, dir: &Path) -> Vec<Result<Ended, String>> {
-        let Self { config, cores, seed, steps, storage, end } = self;
+        let Self { config, cores, seed, steps, storage, end, .. } = self;
         storage.attempts.fetch_add(1, Ordering::Relaxed);
         let cluster = Cluster::looking_after(*steps, *seed, config.turn.get(), cores.len());
         if let Some((after, outage)) = &end.outage {
@@ -399,6 +407,10 @@ impl Run {
         loop {
             match env.checkpoints_of(folder) {
                 Err(error) if self.has_drawn(&error) => {}
+                Ok(mut opened) if self.overtakes => {
+                    opened.overtake_at_once();
+                    return Ok(opened);
+                }
                 opened => return opened,
             }
         }
@@ -410,7 +422,8 @@ impl Run {
     }
 
     fn show(&self) -> String {
-        let Self { config, cores, seed, storage, end, .. } = self;
+        let Self { config, cores, seed, overtakes, storage, end, .. } = self;
+        let barriers = if *overtakes { ", with barriers that overtake batches" } else { "" };
         let slow = if storage.is_slow { ", with a slow storage of checkpoints" } else { "" };
         let faulty = match storage.is_faulty {
             true => {
@@ -428,7 +441,7 @@ impl Run {
             false => format!(", with {checkpoints} checkpoints"),
         };
         format!(
-            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{slow}{faulty}{taken}{outage}",
+            "{}, as on hosts of {cores:?} cores, in the order of seed {seed}{barriers}{slow}{faulty}{taken}{outage}",
             show(config)
         )
     }

@@ -392,6 +392,11 @@ impl<B> Lane<B> {
         self.credit
     }
 
+    /// How many messages are queued.
+    pub(super) fn messages(&self) -> usize {
+        self.queued.load(Ordering::Acquire)
+    }
+
     /// Whether anything is queued. Takes no lock; a message whose wake-up was seen is always visible.
     pub(crate) fn has_messages(&self) -> bool {
         self.queued.load(Ordering::Acquire) > 0

@@ -15,8 +15,8 @@
 //! processes what it has drawn before anything that comes behind the barrier on the same lane, and in the next run before
 //! anything else.
 //!
-//! A task draws no more than the credit of a lane from it, so that it may hold twice as much as usual; but all of it while an
-//! operator pauses, which may wait for the checkpoint.
+//! A task draws nothing from a lane as long as it has not processed all but the lane's credit of what it has drawn before, so that
+//! it holds about twice as much as usual. It does draw while an operator pauses, which may wait for the checkpoint.
 //!
 //! Other heads than an [`Inlet`](super::Inlet), and those where a plan does not allow it, align all barriers.
 
@@ -118,13 +118,18 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         }
     }
 
-    /// Draws what lies in front of the barrier: `all` of it, or no more than the credit of each lane.
+    /// Draws what lies in front of the barrier: from `all` lanes, or those from which less than their credit is drawn.
     pub(super) fn draw(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>, all: bool) {
         for lane in 0..intake.lanes.len() {
-            while self.draws_from(lane, intake.align.passed(), turn)
-                && (all || self.drawn[lane] < intake.lanes[lane].credit())
-                && let Some(taken) = intake.take(lane, turn)
-            {
+            // All that is there, so that its sender finds that there is credit, and not what that sends meanwhile, perhaps for ever.
+            let from = &intake.lanes[lane];
+            let may = all || self.drawn[lane] < from.credit();
+            let most = if may { from.messages() } else { 0 };
+            for _ in 0..most {
+                if !self.draws_from(lane, intake.align.passed(), turn) {
+                    break;
+                }
+                let Some(taken) = intake.take(lane, turn) else { break };
                 self.add(lane, taken, intake);
             }
         }

@@ -181,6 +181,11 @@ impl Checkpointing {
         Ok(Self { writer, checkpoints, interval, overtakes, dir, spill_dir, resumption })
     }
 
+    /// For tests of jobs: barriers overtake batches at once.
+    pub(crate) fn overtake_at_once(&mut self) {
+        self.overtakes = Some(Duration::ZERO);
+    }
+
     /// Says from what the job goes on: before it is launched, as sinks then commit what the checkpoint has, which may take long.
     pub(super) fn announce(&self, warnings: &Warnings) {
         if let Some(resumption) = &self.resumption {

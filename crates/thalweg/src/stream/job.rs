@@ -263,6 +263,12 @@ impl JobHandle {
         self.running.barrier()?.map_or(Ok(None), |epoch| self.running.taken(epoch, BTreeSet::new()))
     }
 
+    /// As [`snapshot`](Self::snapshot), at a barrier that overtakes batches at once.
+    pub(crate) fn snapshot_overtaking(&self) -> Result<Option<Taken>> {
+        let epoch = self.running.barrier_overtaking()?;
+        epoch.map_or(Ok(None), |epoch| self.running.taken(epoch, BTreeSet::new()))
+    }
+
     /// On the first host, takes a checkpoint, and returns whether the job goes on; on another one, saves its parts of
     /// checkpoints until the job is over.
     pub(crate) fn take_checkpoint(&self, checkpoints: &Checkpointing) -> Result<bool> {

@@ -66,6 +66,11 @@ impl RunningJob {
         self.barrier_watched(false, None, Duration::MAX, |_| Duration::MAX)
     }
 
+    /// As [`barrier`](Self::barrier), which overtakes batches at once.
+    pub(super) fn barrier_overtaking(&self) -> Result<Option<Epoch>> {
+        self.barrier_watched(false, Some(Duration::ZERO), Duration::MAX, |_| Duration::MAX)
+    }
+
     /// As [`barrier`](Self::barrier), of which no checkpoint is taken.
     pub(super) fn barrier_alone(&self) -> Result<()> {
         if let (Some(epoch), Some(checkpoints)) = (self.barrier()?, &self.launched.checkpoints) {
