@@ -2,7 +2,7 @@
 
 use super::edge::SharedLane;
 use super::intake::{Intake, Rest, Taken};
-use super::overtake::{Ahead, InFlight};
+use super::overtake::{Ahead, InFlight, Owed};
 use super::record_batch::RecordBatch;
 use crate::data::{Batch, Portable};
 use crate::flow::{Event, Op, Poll, Push, Task, Turn};
@@ -127,7 +127,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
     }
 
     fn step_around(&mut self, in_flight: &mut InFlight<I, T>, turn: &mut Turn<'_>) -> Option<Poll> {
-        in_flight.draw(&mut self.intake, turn, false);
+        in_flight.draw(&mut self.intake, turn);
         // Only the end of the turn makes it known that the barrier has left the task.
         if turn.passed.is_some() {
             return None;
@@ -135,11 +135,17 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         if let ControlFlow::Break(poll) = self.intake.settle(&mut self.next, turn) {
             if self.intake.closed {
                 in_flight.give_up(&mut self.intake, turn);
-            } else if poll.is_some() && self.intake.head.was_paused() {
-                // The operator that pauses may wait for this very checkpoint.
-                in_flight.draw(&mut self.intake, turn, true);
             }
-            return poll;
+            if poll.is_none() {
+                return None;
+            }
+            if self.intake.head.was_paused() {
+                // The operator that pauses may wait for this very checkpoint.
+                in_flight.release(&mut self.intake);
+            }
+            let waiting = in_flight.waiting(&self.intake.align, turn);
+            let settles = |epoch| self.intake.head.overdraw(epoch, &mut self.next);
+            return if waiting.is_some_and(settles) { None } else { poll };
         }
         // Before aligned events: where all lanes have delivered the barrier, it may still overtake what was drawn.
         if let Some(epoch) = in_flight.begin(&mut self.intake.align, turn) {
@@ -152,11 +158,14 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         }
         match in_flight.next() {
             Some(Ahead::Event(from, event)) => self.intake.align.note(from, event),
-            Some(Ahead::Batch { from, batch, rest, .. }) => {
-                if from.is_none() {
-                    self.intake.restored += batch.len() as u64;
-                }
-                drop(self.push_all(from.unwrap_or(0), batch, rest, false));
+            Some(Ahead::Batch(None, batch, rest)) => {
+                // Without `rest`, no lane counts them.
+                self.intake.restored += batch.len() as u64;
+                drop(self.push_all(0, batch, rest, false));
+            }
+            Some(Ahead::Batch(Some(Owed { lane, sender, bytes }), batch, rest)) => {
+                let emptied = self.push_all(lane, batch, rest, false);
+                self.intake.return_earlier(lane, sender, emptied, bytes);
             }
             None => {
                 let lanes = self.intake.lanes.len();

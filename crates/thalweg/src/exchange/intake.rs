@@ -275,6 +275,24 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         true
     }
 
+    /// Where lanes are bundled: the number of the task that the last batch came from among those of its host.
+    pub(super) fn sender(&self) -> u32 {
+        self.sender
+    }
+
+    /// As [`return_batch`](Self::return_batch), of a batch that the task with this number has sent where lanes are bundled, which need
+    /// not be the last one.
+    pub(super) fn return_earlier(
+        &mut self,
+        from: usize,
+        sender: u32,
+        batch: RecordBatch<I, T>,
+        bytes: usize,
+    ) {
+        self.sender = sender;
+        self.return_batch(from, batch, bytes);
+    }
+
     /// Returns a batch of a lane, which is empty, and the credit for what was taken with it.
     pub(super) fn return_batch(&mut self, from: usize, batch: RecordBatch<I, T>, bytes: usize) {
         let lane = &self.lanes[from];

@@ -387,16 +387,6 @@ impl<B> Lane<B> {
         }
     }
 
-    /// The bytes that the sender may have in flight before it waits.
-    pub(super) fn credit(&self) -> usize {
-        self.credit
-    }
-
-    /// How many messages are queued.
-    pub(super) fn messages(&self) -> usize {
-        self.queued.load(Ordering::Acquire)
-    }
-
     /// Whether anything is queued. Takes no lock; a message whose wake-up was seen is always visible.
     pub(crate) fn has_messages(&self) -> bool {
         self.queued.load(Ordering::Acquire) > 0

@@ -60,6 +60,8 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     held: Vec<usize>,
     /// The number of lanes that were short of credit when last checked.
     short: usize,
+    /// Whether lanes without credit count as if they had some, until the next barrier is sent.
+    overdrawn: bool,
     /// Whether all lanes were closed, as of the last time that one was found closed.
     shut: bool,
     last_flush: Nanos,
@@ -234,6 +236,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             bytes: Vec::new(),
             held: Vec::new(),
             short: 0,
+            overdrawn: false,
             shut: false,
             last_flush: 0,
             last_release: 0,
@@ -456,6 +459,9 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.send_event(to, event);
         }
         self.lags = false;
+        if self.overdrawn && matches!(event, Event::Barrier(_)) {
+            self.end_overdraft();
+        }
         if event == Event::Idle {
             self.release_if_due();
         } else {
@@ -547,6 +553,25 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.short += usize::from(sending.credit == Credit::Short);
         }
         if self.short > 0 { Flow::Blocked } else { Flow::Ready }
+    }
+
+    /// Lanes that are short of credit take one more batch each.
+    fn overdraw(&mut self) {
+        for sending in self.lanes.all_mut() {
+            if sending.credit == Credit::Short {
+                sending.credit = Credit::Left;
+            }
+        }
+        (self.short, self.overdrawn) = (0, true);
+    }
+
+    /// The barrier was sent: nothing behind it is to be sent without credit.
+    fn end_overdraft(&mut self) {
+        (self.short, self.overdrawn) = (0, false);
+        for sending in self.lanes.all_mut() {
+            sending.credit = sending.lane.await_credit();
+            self.short += usize::from(sending.credit == Credit::Short);
+        }
     }
 
     fn is_closed(&self) -> bool {
@@ -727,6 +752,10 @@ macro_rules! pipe_through_lanes {
 
         fn is_full(&mut self) -> bool {
             self.lanes.short > 0 || self.lanes.shut
+        }
+
+        fn overdraw(&mut self) {
+            self.lanes.overdraw();
         }
 
         fn is_closed(&mut self) -> bool {

@@ -5,7 +5,8 @@
 //! them, once the first host lets it ([`Signals::overtaking`](crate::flow::Signals::overtaking)):
 //!
 //! 1. Batches in front of the barrier are *drawn* ([`draw`](InFlight::draw)): taken from the lanes, and kept in order until their
-//!    turn. Their credit is returned, so that senders that lack it can send the barrier.
+//!    turn. Their credit is returned when they are processed, as always, so that no more is in flight than usual. A sender without
+//!    credit that has a barrier to send is let through for that (`Pipe::overdraw`).
 //! 2. When the first lane has delivered the barrier and the stage is settled, the barrier is sent down the stage
 //!    ([`begin`](InFlight::begin)). What was drawn and not processed is encoded, and so is what is still drawn from lanes whose
 //!    barrier has not come.
@@ -15,8 +16,8 @@
 //! processes what it has drawn before anything that comes behind the barrier on the same lane, and in the next run before
 //! anything else.
 //!
-//! A task draws nothing from a lane as long as it has not processed all but the lane's credit of what it has drawn before, so that
-//! it holds about twice as much as usual. It does draw while an operator pauses, which may wait for the checkpoint.
+//! An operator that pauses may wait for the checkpoint, while a sender with pending output waits for credit in front of the
+//! barrier. Then credit is returned for what is not processed ([`release`](InFlight::release)).
 //!
 //! Other heads than an [`Inlet`](super::Inlet), and those where a plan does not allow it, align all barriers.
 
@@ -41,8 +42,6 @@ pub(crate) struct InFlight<I: Portable + ?Sized, T: Time> {
     save: SaveInFlight,
     /// What was drawn, and was not processed yet.
     ahead: VecDeque<Ahead<I, T>>,
-    /// Of each lane: the credit of the batches among that.
-    drawn: Vec<usize>,
     /// Of each lane: whether its end was drawn.
     ended: Vec<bool>,
     /// The barrier that was sent down the stage, until all is saved that it has overtaken.
@@ -51,14 +50,17 @@ pub(crate) struct InFlight<I: Portable + ?Sized, T: Time> {
 
 /// What was taken from a lane before its turn.
 pub(super) enum Ahead<I: Portable + ?Sized, T: Time> {
-    /// A batch, what follows it in the same frame, and their credit; `from` is the lane, unless an earlier run has received it.
-    Batch {
-        from: Option<usize>,
-        batch: RecordBatch<I, T>,
-        rest: Rest,
-        bytes: usize,
-    },
+    /// A batch, and what follows it in the same frame.
+    Batch(Option<Owed>, RecordBatch<I, T>, Rest),
     Event(usize, Event),
+}
+
+/// Where a batch has come from, unless an earlier run has received it, and the credit that is still to be returned for it.
+pub(super) struct Owed {
+    pub(super) lane: usize,
+    /// Where lanes are bundled: the number of the sending task among those of its host.
+    pub(super) sender: u32,
+    pub(super) bytes: usize,
 }
 
 struct Gathering {
@@ -79,8 +81,7 @@ fn encoded<I: Portable + ?Sized, T: Time>(batch: &RecordBatch<I, T>, rest: &Rest
 impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
     /// None so far, to a task with so many lanes.
     pub(crate) fn new(lanes: usize, save: SaveInFlight) -> Self {
-        let (drawn, ended) = (vec![0; lanes], vec![false; lanes]);
-        Self { save, ahead: VecDeque::new(), drawn, ended, gathering: None }
+        Self { save, ahead: VecDeque::new(), ended: vec![false; lanes], gathering: None }
     }
 
     /// The job begins with these batches, encoded, in front of all others. Of records by key, those count whose keys the task owns:
@@ -97,8 +98,7 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
                 batch = batch.owned_by(task, tasks)?;
             }
             if !batch.is_empty() {
-                let (rest, bytes) = (Rest::default(), 0);
-                self.ahead.push_back(Ahead::Batch { from: None, batch, rest, bytes });
+                self.ahead.push_back(Ahead::Batch(None, batch, Rest::default()));
             }
         }
         Ok(())
@@ -118,18 +118,12 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         }
     }
 
-    /// Draws what lies in front of the barrier: from `all` lanes, or those from which less than their credit is drawn.
-    pub(super) fn draw(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>, all: bool) {
+    /// Draws what lies in front of the barrier.
+    pub(super) fn draw(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>) {
         for lane in 0..intake.lanes.len() {
-            // All that is there, so that its sender finds that there is credit, and not what that sends meanwhile, perhaps for ever.
-            let from = &intake.lanes[lane];
-            let may = all || self.drawn[lane] < from.credit();
-            let most = if may { from.messages() } else { 0 };
-            for _ in 0..most {
-                if !self.draws_from(lane, intake.align.passed(), turn) {
-                    break;
-                }
-                let Some(taken) = intake.take(lane, turn) else { break };
+            while self.draws_from(lane, intake.align.passed(), turn)
+                && let Some(taken) = intake.take(lane, turn)
+            {
                 self.add(lane, taken, intake);
             }
         }
@@ -147,9 +141,8 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
                 if let Some(gathering) = &mut self.gathering {
                     gathering.batches.push(encoded(&batch, &rest));
                 }
-                intake.return_batch(lane, RecordBatch::default(), bytes);
-                self.drawn[lane] += bytes;
-                self.ahead.push_back(Ahead::Batch { from: Some(lane), batch, rest, bytes });
+                let owed = Owed { lane, sender: intake.sender(), bytes };
+                self.ahead.push_back(Ahead::Batch(Some(owed), batch, rest));
             }
             Taken::Event(event @ Event::Barrier(_)) => {
                 intake.align.note(lane, event);
@@ -172,14 +165,19 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         }
     }
 
+    /// The barrier that a lane has delivered, if it may overtake batches and has not.
+    pub(super) fn waiting(&self, align: &Align, turn: &Turn<'_>) -> Option<Epoch> {
+        let may = |epoch: &Epoch| self.gathering.is_none() && *epoch <= turn.overtaking();
+        align.aligning().filter(may)
+    }
+
     /// Begins to overtake, if a lane has delivered a barrier that may: the caller sends it down the stage, which is settled.
     pub(super) fn begin(&mut self, align: &mut Align, turn: &Turn<'_>) -> Option<Epoch> {
-        let may = |epoch: &Epoch| self.gathering.is_none() && *epoch <= turn.overtaking();
-        let epoch = align.aligning().filter(may)?;
+        let epoch = self.waiting(align, turn)?;
         let awaited = align.overtake();
         let open = awaited.into_iter().zip(&self.ended).map(|(awaited, ended)| awaited && !ended);
         let batches = self.ahead.iter().filter_map(|ahead| match ahead {
-            Ahead::Batch { batch, rest, .. } => Some(encoded(batch, rest)),
+            Ahead::Batch(_, batch, rest) => Some(encoded(batch, rest)),
             Ahead::Event(..) => None,
         });
         let (open, batches) = (open.collect(), batches.collect());
@@ -189,11 +187,22 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
 
     /// The next of what was drawn.
     pub(super) fn next(&mut self) -> Option<Ahead<I, T>> {
-        let next = self.ahead.pop_front();
-        if let Some(Ahead::Batch { from: Some(lane), bytes, .. }) = &next {
-            self.drawn[*lane] -= bytes;
+        self.ahead.pop_front()
+    }
+
+    /// Returns the credit for what was drawn, as long as something in front of the barrier has not come.
+    pub(super) fn release(&mut self, intake: &mut Intake<I, T>) {
+        if self.gathering.is_none() {
+            return;
         }
-        next
+        for ahead in &mut self.ahead {
+            if let Ahead::Batch(Some(owed), ..) = ahead
+                && owed.bytes > 0
+            {
+                let bytes = std::mem::take(&mut owed.bytes);
+                intake.return_earlier(owed.lane, owed.sender, RecordBatch::default(), bytes);
+            }
+        }
     }
 
     /// The stage is closed, and needs nothing of what was drawn. What belongs to a checkpoint and has not come is lost to it.

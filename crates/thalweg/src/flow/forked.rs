@@ -86,6 +86,10 @@ impl<E: Ends> Pipe for Forked<E> {
         self.0.each(|end| end.tick(now));
     }
 
+    fn overdraw(&mut self) {
+        self.0.each(|end| end.overdraw());
+    }
+
     fn own_barrier(&mut self) -> Option<Epoch> {
         let mut least: Option<Epoch> = None;
         self.0.each(|end| {

@@ -18,6 +18,8 @@ pub(crate) struct Head {
     left: Option<Epoch>,
     /// Whether the stage was paused when it was last not ready.
     paused: bool,
+    /// The last barrier for which the stage was overdrawn.
+    overdrawn: Epoch,
     /// The end was sent down the stage.
     over: bool,
     /// The last barrier of an operator that goes on after the end of its input which is known to have left the stage.
@@ -89,6 +91,17 @@ impl Head {
         if let Some(epoch) = self.left.take() {
             turn.passed = Some(epoch);
         }
+    }
+
+    /// A barrier that may overtake batches is to be sent down the stage, which is not ready: [overdraws](Pipe::overdraw) it, once for
+    /// each barrier. Returns whether to settle it again.
+    pub(crate) fn overdraw<N: Pipe>(&mut self, barrier: Epoch, next: &mut N) -> bool {
+        if barrier <= self.overdrawn {
+            return false;
+        }
+        self.overdrawn = barrier;
+        next.overdraw();
+        true
     }
 
     /// Whether the stage was paused when it was last not ready.

@@ -191,6 +191,15 @@ pub trait Pipe: Send {
         }
     }
 
+    /// A barrier that may overtake batches waits for the stage: outlets without credit take one more batch each before they are
+    /// blocked again.
+    #[doc(hidden)]
+    fn overdraw(&mut self) {
+        if let Some(next) = self.next() {
+            next.overdraw();
+        }
+    }
+
     /// The last barrier that an operator has sent by itself, because its input had ended, and that has left the stage.
     /// `None` if there is no such operator.
     #[doc(hidden)]

@@ -186,7 +186,12 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
         match self.head.settle(&mut self.next, turn) {
             Settled::Ready => {}
             Settled::Busy => return None,
-            Settled::Stop(poll) => return Some(poll),
+            Settled::Stop(poll) => {
+                let barrier = self.epoch.next();
+                let may = barrier <= turn.overtaking();
+                let settles = may && self.head.overdraw(barrier, &mut self.next);
+                return if settles { None } else { Some(poll) };
+            }
         }
         if self.epoch < self.op.signals().epoch() {
             match self.may_save(turn.clock.now()) {

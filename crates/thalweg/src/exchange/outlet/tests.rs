@@ -1,4 +1,4 @@
-//! Watermarks to other hosts.
+//! Watermarks to other hosts, and barriers without credit.
 
 use super::*;
 use crate::clock::Clock;
@@ -218,4 +218,40 @@ fn the_first_watermark_after_a_rest_does_not_wait() {
         assert_eq!(three.arrived(), [0; 2].map(|_| format!("Idle{between} w1 1")));
         assert!(three.idle_after(0).is_some());
     }
+}
+
+#[test]
+fn without_credit_a_barrier_is_let_through_and_little_else() {
+    let memory = MemoryPool::new(1 << 20);
+    let lane = Arc::new(Lane::new(0, 8, &memory, Waker::default(), Waker::default()));
+    let settings = LaneSettings {
+        batch: BatchMode::Fixed { size: 1 },
+        credit: 8,
+        usual_credit: 8,
+        memory: memory.clone(),
+        compress_from: None,
+        encode: false,
+        bundled: false,
+        idleness: Idleness::default(),
+        clock: Clock::simulated(),
+    };
+    let op = Op::new(0, "test".into(), Depth(0), Arc::default());
+    let mut lanes = Lanes::<u64, ()>::new(op, 0, settings, vec![Arc::clone(&lane)], None);
+    (0..2).for_each(|n| lanes.push(0, n, ()));
+    assert_eq!(lanes.resume(), Flow::Blocked);
+    lanes.overdraw();
+    assert_eq!(lanes.resume(), Flow::Ready);
+    lanes.event(Event::Barrier(Epoch(1)));
+    assert_eq!(lanes.resume(), Flow::Blocked, "what comes behind it waits");
+    // In front of the next one, an operator has pending output.
+    lanes.overdraw();
+    assert_eq!(lanes.resume(), Flow::Ready);
+    lanes.push(0, 2, ());
+    assert_eq!(lanes.resume(), Flow::Blocked);
+    let messages = std::iter::from_fn(|| lane.take()).map(|(message, _)| match message {
+        crate::exchange::lane::Message::Event(event) => format!("{event:?}"),
+        _ => "batch".to_owned(),
+    });
+    let messages: Vec<_> = messages.collect();
+    assert_eq!(messages, ["batch", "batch", "Barrier(Epoch(1))", "batch"]);
 }
