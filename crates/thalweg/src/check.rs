@@ -13,7 +13,8 @@
 //!     .equals([(0, 333), (1, 334), (2, 333)]);
 //! ```
 //!
-//! A job that can have checkpoints is interrupted too, and goes on with other numbers of cores: on one host, and on
+//! A job that can have checkpoints is interrupted too, in half of the cases at a barrier that overtakes batches
+//! ([`alignment_timeout`](crate::config::CheckpointConfig::alignment_timeout)), and goes on with other numbers of cores: on one host, and on
 //! simulated hosts, of which some may be lost at once, be stopped for a while or be cut off from each other, and which have their
 //! checkpoints in files. In some of these runs, the storage of the checkpoints fails now and then, in every way in which an object
 //! store can: a request is refused, or done without an answer, or bytes are written in part. In others it is slow, so that the job

@@ -105,7 +105,7 @@ fn a_checkpoint_does_not_wait_for_what_a_slow_operator_has_in_front_of_it() -> R
         }
     }
     let saved = CheckpointDir::open(&dir)?.read(newest(&dir))?;
-    let in_flight = saved.iter().filter(|state| state.state == "in flight");
+    let in_flight = saved.iter().filter(|state| state.state == "overtaken");
     assert!(in_flight.map(|state| state.entries).sum::<u64>() > 0, "{saved:?}");
     running.cancel();
     counts.allowed.store(u64::MAX, Ordering::SeqCst);

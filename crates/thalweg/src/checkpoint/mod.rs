@@ -3,8 +3,8 @@
 //! Programs turn it on by [`CheckpointConfig`](crate::config::CheckpointConfig); [`CheckpointDir`] looks at what is stored.
 //!
 //! An operator gets a `StateHandle` for each of its states when its task is made. When a barrier passes the operator, and
-//! at the end of its input, it saves entries through the handle. Barriers are aligned, so what all tasks have saved at one
-//! barrier is a consistent cut of the job: a `Snapshot`. A task that has ended before a barrier counts with what it saved
+//! at the end of its input, it saves entries through the handle. Barriers are aligned, or what they overtake on the way to a task
+//! is saved too, so what all tasks have saved at one barrier is a consistent cut of the job: a `Snapshot`. A task that has ended before a barrier counts with what it saved
 //! at its end, as long as that is needed.
 //!
 //! In a job that begins with a snapshot, each handle gives back the entries that are for its task, however many tasks

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 /// A task fed by the lanes of an exchange.
 ///
 /// Events are aligned here, so that operators see each once. Records are pushed in the order in which they arrive on
-/// each lane; lanes are read in turn. A barrier may [overtake](super::overtake) them, where that is supported.
+/// each lane; lanes are read in turn. A barrier may overtake them (`overtake.rs`).
 pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     intake: Intake<I, T>,
     /// The lane to poll first.
@@ -102,8 +102,8 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
 
     /// Whether a barrier may overtake batches now, or some of those are left that were overtaken.
     fn overtakes(&self, turn: &Turn<'_>) -> bool {
-        let may = turn.overtaking() > self.intake.align.passed();
-        self.in_flight.as_deref().is_some_and(|in_flight| may || in_flight.is_busy())
+        let Some(in_flight) = self.in_flight.as_deref() else { return false };
+        in_flight.is_busy() || turn.overtaking() > self.intake.align.passed()
     }
 
     /// As [`poll`](Task::poll), where a barrier may overtake batches.
@@ -156,7 +156,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         if let ControlFlow::Break(poll) = self.intake.emit(&mut self.next) {
             return poll;
         }
-        match in_flight.next() {
+        match in_flight.pop() {
             Some(Ahead::Event(from, event)) => self.intake.align.note(from, event),
             Some(Ahead::Batch(None, batch, rest)) => {
                 // Without `rest`, no lane counts them.

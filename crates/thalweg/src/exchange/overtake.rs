@@ -186,7 +186,7 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
     }
 
     /// The next of what was drawn.
-    pub(super) fn next(&mut self) -> Option<Ahead<I, T>> {
+    pub(super) fn pop(&mut self) -> Option<Ahead<I, T>> {
         self.ahead.pop_front()
     }
 

@@ -118,7 +118,7 @@ impl<'a> TaskContext<'a> {
             return StateHandle::none();
         }
         let shape = (batches_of::<E, T>(), self.plan.exchanges_to(self.stage));
-        self.state_of_operator(id, "in flight", Redistribution::United, shape).if_any()
+        self.state_of_operator(id, "overtaken", Redistribution::United, shape).if_any()
     }
 
     fn state_of_entries(

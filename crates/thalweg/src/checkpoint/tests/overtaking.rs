@@ -59,11 +59,11 @@ fn what_a_barrier_overtakes_is_processed_by_the_next_run_at_any_number_of_tasks(
             processed >= sent,
             "all in front of the barrier is processed: {processed} of {sent}"
         );
-        assert_eq!(aligned.count_entries("in flight"), 0);
-        assert!(aligned.ids().all(|id| id.name != "in flight"), "nothing to be saved is no state");
+        assert_eq!(aligned.count_entries("overtaken"), 0);
+        assert!(aligned.ids().all(|id| id.name != "overtaken"), "nothing to be saved is no state");
         let (snapshot, sent, processed) = taken(seed, true);
         assert!(processed < sent, "it passes in front of some of it: {processed} of {sent}");
-        assert!(snapshot.count_entries("in flight") > 0);
+        assert!(snapshot.count_entries("overtaken") > 0);
         for cores in 1..4 {
             let expected: Vec<_> = (0..50).map(|key| (key, RECORDS / 50)).collect();
             assert_eq!(counts_of(snapshot.clone(), cores, seed), expected, "{cores} cores");
@@ -83,5 +83,5 @@ fn a_program_with_other_exchanges_is_refused_what_was_in_flight() {
         },
         snapshot,
     );
-    assert!(refused.to_string().contains("in flight"), "{refused}");
+    assert!(refused.to_string().contains("overtaken"), "{refused}");
 }

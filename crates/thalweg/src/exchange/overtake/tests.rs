@@ -286,7 +286,7 @@ fn records_by_key_go_to_the_owners_of_their_keys() {
         let mut in_flight = InFlight::<Hashed<u64>, ()>::new(1, Box::new(|_, _| {}));
         in_flight.restore(&bytes, owner).unwrap();
         let mut records = Vec::new();
-        while let Some(Ahead::Batch(_, mut batch, _)) = in_flight.next() {
+        while let Some(Ahead::Batch(_, mut batch, _)) = in_flight.pop() {
             batch.drain(|(_, record), ()| records.push(record));
         }
         records
