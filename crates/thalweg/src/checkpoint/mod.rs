@@ -4,8 +4,8 @@
 //!
 //! An operator gets a `StateHandle` for each of its states when its task is made. When a barrier passes the operator, and
 //! at the end of its input, it saves entries through the handle. Barriers are aligned, or what they overtake on the way to a task
-//! is saved too, so what all tasks have saved at one barrier is a consistent cut of the job: a `Snapshot`. A task that has ended before a barrier counts with what it saved
-//! at its end, as long as that is needed.
+//! is saved too, so what all tasks have saved at one barrier is a consistent cut of the job: a `Snapshot`. A task that has ended
+//! before a barrier counts with what it saved at its end, as long as that is needed.
 //!
 //! In a job that begins with a snapshot, each handle gives back the entries that are for its task, however many tasks
 //! there were: `Redistribution` says which these are.

@@ -5,8 +5,9 @@
 //! have results to send first, so lanes from such tasks are idle only if all of them are (see [`Idleness`]).
 //!
 //! A barrier is aligned when every open lane has delivered it or the end of a round; a lane that delivers it early is blocked until
-//! then, unless the barrier [overtakes](super::overtake) what the others still bring. Heads of a loop send it between two rounds; within a round it comes from outside the loop only, while that has not ended, and
-//! then it is not held back, but torn: there is no checkpoint. The end is reached when every lane has ended. A round of a loop ends
+//! then, unless the barrier [overtakes](super::overtake) what the others still bring. Heads of a loop send it between two rounds;
+//! within a round it comes from outside the loop only, while that has not ended, and then it is not held back, but torn: there is no
+//! checkpoint. The end is reached when every lane has ended. A round of a loop ends
 //! when every lane that has not ended has delivered its end; a lane from outside the loop ends after the first round.
 
 use crate::fault::{Fault, is_planted};
