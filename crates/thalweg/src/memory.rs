@@ -280,6 +280,11 @@ impl Reservation {
         self
     }
 
+    /// Lets it have what the pool has, whatever [its limit](Self::at_most) was; returns whether it had one.
+    pub(crate) fn lift_limit(&mut self) -> bool {
+        std::mem::replace(&mut self.most, usize::MAX) != usize::MAX
+    }
+
     /// The bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -404,6 +409,7 @@ mod tests {
         let mut another = cache.another();
         assert!(!another.try_resize(31) && another.try_resize(20) && another.try_resize(0));
         assert_eq!(pool.used(), 30);
+        assert!(cache.lift_limit() && cache.try_resize(90) && !cache.lift_limit());
     }
 
     #[test]

@@ -471,6 +471,27 @@ fn state_backends_change_no_result() {
     }
 }
 
+/// More than the part of memory that keys have with the backend `disk`.
+#[test]
+fn a_large_state_has_room_with_each_state_backend() {
+    let _alone = alone();
+    let many = 4_000u64;
+    for backend in [StateBackend::MemoryThenDisk, StateBackend::Memory, StateBackend::Disk] {
+        let env = with_backend(backend, 32 * MIB);
+        let one = env.range(0..many).group_by(|_| 0u64);
+        let list = one.fold(Vec::new(), |all: &mut Vec<String>, n| all.push(text(n)));
+        let len = sum(list.unkey().map(|(_, all)| all.len() as u64));
+        let one = env.range(0..many).group_by(|_| 0u64);
+        let longer = one.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| {
+            all.push(text(n));
+            1
+        });
+        let count = sum(longer.unkey().map(|(_, one)| one));
+        env.run().unwrap();
+        assert_eq!((len.take().unwrap(), count.take().unwrap()), (vec![many], vec![many]));
+    }
+}
+
 #[test]
 fn keys_that_must_stay_in_memory_are_refused_with_advice() {
     let _alone = alone();

@@ -285,13 +285,15 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     }
 
     /// Whether eviction would not help a table with this many keys, whose states own this many bytes on the heap: a
-    /// state is too large by itself, or eviction has been tried often enough.
-    pub(crate) fn is_hopeless(&self, keys: usize, heap: usize) -> bool {
+    /// state is too large by itself, or eviction has been tried often enough. It is not for want of a limit of keys below the
+    /// memory budget: that is lifted, so that what is read back has all the room there is.
+    pub(crate) fn is_hopeless(&mut self, keys: usize, heap: usize) -> bool {
         let [one, any] = EVICTED;
-        match keys {
+        let is_hopeless = match keys {
             0 | 1 => self.depth >= one || is_too_large(&self.reservation, heap),
             _ => self.depth >= any,
-        }
+        };
+        is_hopeless && !self.reservation.lift_limit()
     }
 
     /// Notes that the table has been evicted: it is empty, and every later record is to be written.

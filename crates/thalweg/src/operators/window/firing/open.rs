@@ -312,11 +312,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 if bytes <= self.least() {
                     return true;
                 }
-                if self.is_one_large_state() {
+                if !self.is_one_large_state() {
+                    self.evict();
+                } else if !self.reservation.lift_limit() || !self.reservation.try_resize(bytes) {
                     self.failed = true;
                     self.op.fail(too_large(&self.reservation, 1));
-                } else {
-                    self.evict();
                 }
                 return !self.failed;
             }
