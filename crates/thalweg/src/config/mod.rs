@@ -221,8 +221,8 @@ pub enum StateBackend {
     /// there are others.
     Memory,
     /// On disk, but for a part: all tasks of an operator together keep up to a sixteenth of the budget in memory, each of them
-    /// 64 KiB at least, and more where a single state is larger. The rest of the budget is left to other operators. Windows with early or late results, and of which
-    /// more than 32 overlap, stay in memory.
+    /// 64 KiB at least, and more where a single state is larger. The rest of the budget is left to other operators. Windows with
+    /// early or late results, and of which more than 32 overlap, stay in memory.
     Disk,
 }
 

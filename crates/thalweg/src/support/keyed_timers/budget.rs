@@ -17,6 +17,8 @@ pub(super) struct Budget {
     more: Reservation,
     /// The most bytes of the base.
     most: usize,
+    /// Its share of what all tasks of the operator have: as many, unless no key may go to disk.
+    share: usize,
     /// Whether no key may go to disk.
     in_memory: bool,
 }
@@ -25,7 +27,7 @@ impl Budget {
     /// That of one of so many tasks, of two empty reservations: for state that has to stay in memory, and for state that need not.
     pub(super) fn new(base: Reservation, more: Reservation, tasks: usize) -> Self {
         let most = base.pool().limit() / BASE / tasks.max(1);
-        Self { base, more, most, in_memory: false }
+        Self { base, more, most, share: most, in_memory: false }
     }
 
     /// That of a task of an operator, by the state backend of the job.
@@ -36,7 +38,8 @@ impl Budget {
             // Nothing gives way.
             StateBackend::Memory => budget.in_memory(),
             StateBackend::Disk => {
-                Self { more: budget.more.at_most(0), most: cx.most_cached(), ..budget }
+                let most = cx.most_cached();
+                Self { more: budget.more.at_most(0), most, share: most, ..budget }
             }
         }
     }
@@ -56,9 +59,9 @@ impl Budget {
         kept_in_memory(&self.base)
     }
 
-    /// The most bytes of the base.
+    /// The base that each task can have at the same time.
     pub(super) fn base(&self) -> usize {
-        self.most
+        self.share
     }
 
     /// The bytes held.
@@ -127,5 +130,14 @@ mod tests {
         assert!(budget.try_resize(30) && !budget.is_over() && budget.bytes() == 30);
         assert!(windows.try_resize(300) && !budget.try_resize(401) && !budget.insists(501));
         assert!(budget.insists(500) && sort.is_over_budget() && budget.bytes() == 500);
+    }
+
+    /// All tasks have caches while a checkpoint is restored, and states come to all that are not accounted for yet.
+    #[test]
+    fn tasks_whose_keys_stay_in_memory_share_what_is_beside_them() {
+        let pool = MemoryPool::new(800);
+        let budget = Budget::new(pool.reserve(), pool.unnamed(Claim::Spillable), 8);
+        let mut budget = budget.in_memory();
+        assert!(budget.base() == 50 && budget.try_resize(800) && !budget.try_resize(801));
     }
 }
