@@ -16,7 +16,7 @@ use crate::state::{GroupTable, HeapEstimate, Known, SpillDir, Timers};
 use crate::support::saved_keys::{restore_keys, save_key};
 use crate::support::saved_watermark::SavedWatermark;
 use crate::time::Timestamp;
-use disk::PORTION;
+use disk::{PORTION, Pace};
 
 /// What a timer carries: the hash of its key and the ticket of its arming.
 type Alarm = (u64, u64);
@@ -56,6 +56,7 @@ pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
     cold: Cold<K, S>,
     /// The hash from which on keys are moved to disk next.
     hand: u64,
+    pace: Pace,
     accounts: Accounts<S>,
     /// In place of timers, where keys are woken in any order.
     calendar: Calendar,
@@ -249,6 +250,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             table,
             cold,
             hand: 0,
+            pace: Pace::default(),
             accounts,
             calendar: Calendar::new(),
             clock,

@@ -39,6 +39,40 @@ fn most_in_a_piece(keys: usize) -> usize {
     share + share / 4
 }
 
+/// The most accounts of memory for which few keys stay on disk because they went there again before.
+const LONGEST: u32 = 255;
+
+/// When few keys are taken back. Some that were had to go at once, as they take more in memory than on disk: from then on they are
+/// taken back ever more rarely.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// Whether keys were taken back since some went.
+    gave: bool,
+    pause: u32,
+    /// What is left of a pause.
+    wait: u32,
+}
+
+impl Pace {
+    fn gives(&mut self) {
+        self.gave = true;
+    }
+
+    fn goes(&mut self) {
+        if std::mem::take(&mut self.gave) {
+            self.pause = (2 * self.pause + 1).min(LONGEST);
+            self.wait = self.pause;
+        }
+    }
+
+    /// Whether it is too early to take keys back. Called once for each account of memory.
+    fn waits(&mut self) -> bool {
+        let waits = self.wait > 0;
+        self.wait = self.wait.saturating_sub(1);
+        waits
+    }
+}
+
 /// Which keys of a table have gone to disk, by their numbers in the order of slots.
 struct Gone {
     bits: Vec<u64>,
@@ -186,6 +220,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             self.accounts.fail(error);
             return false;
         }
+        self.pace.goes();
         let (live, all, bounds) = self.bounds();
         // Of many, some more than an equal share, as the bounds are those of a sample.
         let most = if bounds.len() > 1 { most_in_a_piece(live) } else { live };
@@ -290,6 +325,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         let of_store = self.cold.bytes();
         if of_store == 0
             || self.cold.len() > PORTION
+            || self.pace.waits()
             || self.accounts.failed
             || is_planted(Fault::HasNoRoom)
         {
@@ -304,7 +340,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             let base = self.accounts.budget.base();
             let in_memory = self.bytes(self.table.bytes()) - of_store;
             let held = usize::try_from(self.cold.held()).unwrap_or(usize::MAX);
-            if in_memory.saturating_add(held) > base - base / 4 || !self.return_some() {
+            let wanted = in_memory.saturating_add(held);
+            // What others have that has to stay in memory may leave less than the base.
+            if wanted > base - base / 4 || !self.accounts.budget.try_resize(wanted + of_store) {
+                return;
+            }
+            self.pace.gives();
+            if !self.return_some() {
                 return;
             }
         }
@@ -431,6 +473,20 @@ mod tests {
             assert!(listed + marked <= CHOOSING * keys + 64, "{keys} keys");
         }
         assert!(SAMPLE * (size_of::<Chosen>() + size_of::<u64>()) <= 32 << 10);
+    }
+
+    #[test]
+    fn keys_that_went_again_are_taken_back_ever_more_rarely() {
+        let mut pace = Pace::default();
+        let pauses = (0..10).map(|_| {
+            let pause = (0..).take_while(|_| pace.waits()).count();
+            pace.gives();
+            pace.goes();
+            // More go, of those that have come with records.
+            pace.goes();
+            pause
+        });
+        assert!(pauses.eq([0, 1, 3, 7, 15, 31, 63, 127, 255, 255]));
     }
 
     #[test]

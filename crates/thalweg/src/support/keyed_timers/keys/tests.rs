@@ -97,8 +97,15 @@ fn keys_of<K: Key + ?Sized, S: TimedState>(
     spill: SpillDir,
     clock: &Clock,
 ) -> KeyedTimers<K, S> {
+    keys_in(&MemoryPool::new(memory), spill, clock)
+}
+
+fn keys_in<K: Key + ?Sized, S: TimedState>(
+    pool: &MemoryPool,
+    spill: SpillDir,
+    clock: &Clock,
+) -> KeyedTimers<K, S> {
     let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
-    let pool = MemoryPool::new(memory);
     let budget = Budget::new(pool.reserve(), pool.unnamed(Claim::Spillable), 1);
     KeyedTimers::of(op, budget, spill, clock.clone(), ("the numbers", "fewer need less"))
 }
@@ -359,6 +366,32 @@ mod on_disk {
         assert_eq!(until(&mut keys, LATE + 1).len(), 8000);
         keys.resume();
         assert_eq!((keys.keys.live(), keys.keys.cold.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn few_keys_stay_on_disk_while_others_have_their_memory() {
+        let (pool, clock) = (MemoryPool::new(8 << 20), Clock::simulated());
+        let mut others = pool.reserve();
+        assert!(others.try_resize((8 << 20) - (100 << 10)));
+        let keys = keys_in(&pool, spill_dir(), &clock);
+        let policy = Taking { taken: Vec::new(), ended: Vec::new(), next: Last };
+        let mut keys = TimerPush::new(keys, policy);
+        for key in 0..100 {
+            assert!(change(&mut keys.keys, key, |all| all.0[0] = vec![1 << 40; 500]));
+        }
+        keys.resume();
+        let on_disk = keys.keys.cold.len();
+        assert!(on_disk > 0 && on_disk <= PORTION);
+        let written = keys.keys.spilled();
+        for _ in 0..50 {
+            keys.resume();
+            assert_eq!(keys.keys.cold.len(), on_disk);
+        }
+        assert_eq!(keys.keys.spilled(), written);
+        // They come back when there is room.
+        assert!(others.try_resize(0));
+        keys.resume();
+        assert_eq!((keys.keys.cold.len(), keys.keys.live()), (0, 100));
     }
 
     #[test]
