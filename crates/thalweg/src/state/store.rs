@@ -76,6 +76,7 @@ impl Entry {
     /// Begins an entry of a key with this hash, whose encoding is to be appended to what this returns.
     pub(crate) fn begin(&mut self, hash: u64) -> &mut Vec<u8> {
         self.place.clear();
+        rest(&mut self.place);
         self.place.extend_from_slice(&hash.to_be_bytes());
         self.due = [None; CLOCKS];
         self.state.clear();
@@ -595,6 +596,14 @@ mod tests {
         entry.begin(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).extend_from_slice(&n.to_be_bytes());
         entry.due = [Some(n as i64 % 100 - 50), n.is_multiple_of(2).then_some(-(n as i64))];
         entry.state.resize(n as usize % 300, n as u8);
+    }
+
+    #[test]
+    fn the_memory_of_a_long_key_is_released_with_the_next() {
+        let mut entry = Entry::default();
+        entry.begin(1).resize(2 * KEPT, 1);
+        entry.begin(2).push(2);
+        assert!(entry.key() == [2] && entry.place.capacity() <= KEPT);
     }
 
     fn put(store: &mut KeyStore, mut numbers: std::ops::Range<u64>) {

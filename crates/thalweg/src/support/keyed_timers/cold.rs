@@ -54,12 +54,14 @@ struct Filter {
     size: usize,
     /// The hashes that were added.
     added: usize,
+    /// The bytes of keys and states that have gone to disk since the filter was made.
+    fed: u64,
 }
 
 impl Filter {
     fn new(bytes: usize) -> Self {
         let size = (bytes / size_of::<u64>()).max(1).next_power_of_two();
-        Self { words: Vec::new(), size, added: 0 }
+        Self { words: Vec::new(), size, added: 0, fed: 0 }
     }
 
     fn bytes(&self) -> usize {
@@ -68,18 +70,19 @@ impl Filter {
 
     fn clear(&mut self) {
         self.words.fill(0);
-        self.added = 0;
+        (self.added, self.fed) = (0, 0);
     }
 
     /// Removes every hash, and the memory.
     fn release(&mut self) {
-        (self.words, self.added) = (Vec::new(), 0);
+        (self.words, self.added, self.fed) = (Vec::new(), 0, 0);
     }
 
-    /// Whether many of the hashes are of keys that are not on disk any more, where so many are.
-    fn is_stale(&self, keys: usize) -> bool {
+    /// Whether many of the hashes are of keys that are not on disk any more, where so many are, of so many bytes. To make it
+    /// anew these are read: not before as many bytes were written.
+    fn is_stale(&self, keys: usize, held: u64) -> bool {
         let bits = self.size * u64::BITS as usize;
-        self.added > 2 * keys + bits / STALE && keys <= bits / CROWDED
+        self.added > 2 * keys + bits / STALE && keys <= bits / CROWDED && self.fed >= held
     }
 
     /// The words and bits of a hash.
@@ -266,6 +269,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
         if store.is_empty() {
             filter.clear();
         }
+        let before = store.held();
         store.put_all(|entry| {
             if !next(entry) {
                 return false;
@@ -276,6 +280,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
             }
             true
         })?;
+        filter.fed += store.held().saturating_sub(before);
         self.renew_filter()?;
         self.check_log()
     }
@@ -284,7 +289,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// less than writing those has cost.
     fn renew_filter(&mut self) -> Result<()> {
         let Self { store, filter, .. } = self;
-        if !filter.is_stale(store.len()) {
+        if !filter.is_stale(store.len(), store.held()) {
             return Ok(());
         }
         filter.clear();
@@ -516,6 +521,15 @@ mod tests {
         assert!(!filter.may_have(1) && filter.bytes() == 8 << 10);
         filter.release();
         assert!(!filter.may_have(1) && filter.bytes() == 0);
+    }
+
+    #[test]
+    fn a_filter_is_not_made_anew_for_a_few_large_states_before_as_much_was_written() {
+        let mut filter = Filter::new(8 << 10);
+        (0..10_000).for_each(|hash| filter.add(hash));
+        filter.fed = 100_000;
+        assert!(filter.is_stale(50, 100_000) && !filter.is_stale(50, 100_001));
+        assert!(!filter.is_stale(5_000, 100_000));
     }
 
     #[cfg(not(miri))]

@@ -42,7 +42,7 @@ fn most_in_a_piece(keys: usize) -> usize {
 /// The most accounts of memory for which few keys stay on disk because they went there again before.
 const LONGEST: u32 = 255;
 
-/// When few keys are taken back. Some that were had to go at once, as they take more in memory than on disk: from then on they are
+/// When few keys are taken back. Where those that were had to go again, as they take more in memory than on disk, they are
 /// taken back ever more rarely.
 #[derive(Default)]
 pub(super) struct Pace {
