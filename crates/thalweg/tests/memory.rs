@@ -484,7 +484,7 @@ fn a_large_state_has_room_with_each_state_backend() {
         let one = env.range(0..many).group_by(|_| 0u64);
         let longer = one.stateful_map(Vec::new(), |_, all: &mut Vec<String>, n| {
             all.push(text(n));
-            1
+            1u64
         });
         let count = sum(longer.unkey().map(|(_, one)| one));
         env.run().unwrap();

@@ -479,7 +479,7 @@ mod tests {
     fn keys_that_went_again_are_taken_back_ever_more_rarely() {
         let mut pace = Pace::default();
         let pauses = (0..10).map(|_| {
-            let pause = (0..).take_while(|_| pace.waits()).count();
+            let pause = (0..1000).take_while(|_| pace.waits()).count();
             pace.gives();
             pace.goes();
             // More go, of those that have come with records.
