@@ -341,8 +341,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             let in_memory = self.bytes(self.table.bytes()) - of_store;
             let held = usize::try_from(self.cold.held()).unwrap_or(usize::MAX);
             let wanted = in_memory.saturating_add(held);
-            // What others have that has to stay in memory may leave less than the base.
-            if wanted > base - base / 4 || !self.accounts.budget.try_resize(wanted + of_store) {
+            // What others have that has to stay in memory may leave less than the base. The memory of the store is not needed
+            // afterwards, and accounted for at once if it is.
+            if wanted > base - base / 4 || !self.accounts.budget.try_resize(wanted) {
                 return;
             }
             self.pace.gives();
