@@ -19,6 +19,8 @@ pub(crate) struct TestNetwork {
     fan_out: Option<usize>,
     /// The hosts that are lost.
     lost: Mutex<BTreeSet<HostId>>,
+    /// The ways on which nothing arrives, each from a host to another one.
+    cut: Mutex<BTreeSet<(HostId, HostId)>>,
 }
 
 /// The network as one host sees it.
@@ -76,12 +78,26 @@ impl TestNetwork {
             receiver.lost(host, "it was dropped");
         }
     }
+
+    /// Cuts two hosts off from each other, with all frames between them. Both are informed, and no other one.
+    pub(crate) fn cut(&self, one: HostId, other: HostId) {
+        let ways = [(one, other), (other, one)];
+        lock(&self.cut).extend(ways);
+        lock(&self.frames).retain(|(from, to, _)| !ways.contains(&(*from, *to)));
+        let receivers = lock(&self.receivers).clone();
+        for (host, lost) in ways {
+            if let Some(receiver) = receivers.get(&host) {
+                receiver.lost(lost, "its connection was closed");
+            }
+        }
+    }
 }
 
 impl Network for End {
     fn send(&self, to: HostId, _: Channel, frame: Vec<u8>) {
+        let is_cut = lock(&self.network.cut).contains(&(self.me, to));
         let lost = lock(&self.network.lost);
-        if !lost.contains(&self.me) && !lost.contains(&to) {
+        if !is_cut && !lost.contains(&self.me) && !lost.contains(&to) {
             lock(&self.network.frames).push((self.me, to, frame));
         }
     }

@@ -712,6 +712,16 @@ impl JobHosts {
         self.end_with_totals();
     }
 
+    /// On another host: if one is lost that reports to it, it reports that this one has failed to publish its files. The first
+    /// host may not have lost that one, and waits for what comes of it. Where the job ends otherwise, this has no effect.
+    fn lose_published(&self, host: HostId, how: &str) {
+        let is_below = self.below.iter().any(|link| link.to() == host);
+        let has_come = lock(&self.state).published.has(host);
+        if is_below && !has_come {
+            self.take(host, JobMessage::Published(Err(Self::loss(host, how))));
+        }
+    }
+
     fn decided(&self, outcome: Result<bool>) {
         self.with_job(|job| job.decided(outcome));
         self.start();
@@ -777,6 +787,7 @@ impl Receive for JobHosts {
                 self.send(HostId::FIRST, &JobMessage::Failed(Self::loss(host, how)));
                 self.with_job(|job| job.stop());
             }
+            self.lose_published(host, how);
             return;
         }
         // It may have been lost with files that it has not published.

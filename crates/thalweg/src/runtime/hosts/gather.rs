@@ -19,6 +19,11 @@ impl<T> Gather<T> {
         self.0.insert(from, brought);
         (self.0.len() >= of).then(|| std::mem::take(&mut self.0).into_values().collect())
     }
+
+    /// Whether a host has brought anything since it has begun.
+    pub(super) fn has(&self, host: HostId) -> bool {
+        self.0.contains_key(&host)
+    }
 }
 
 /// How far this host and each of those that report to it have come, and the least of it.

@@ -298,6 +298,32 @@ fn a_host_through_which_others_report_may_be_lost_whenever_and_the_others_have_o
 }
 
 #[test]
+fn hosts_that_lose_each_other_while_files_are_published_stall_no_other() {
+    let (mut well, mut ill) = (0, 0);
+    for seed in 0..240 {
+        // The first host has lost none.
+        let (one, other) = [(1, 2), (1, 3), (4, 5), (5, 6)][seed as usize % 4];
+        let mut left = seed / 4 % 60;
+        let hosts = ends(seed, Some(true), |hosts, _| {
+            if left == 1 {
+                hosts.network.cut(HostId(one), HostId(other));
+            }
+            left = left.saturating_sub(1);
+        });
+        let jobs = || hosts.jobs.iter();
+        assert!(jobs().all(|job| job.is_over()), "seed {seed}");
+        let outcomes: BTreeSet<_> =
+            jobs().map(|job| job.outcome().map_err(|error| error.to_string())).collect();
+        assert_eq!(outcomes.len(), 1, "seed {seed}: {outcomes:?}");
+        match outcomes.first() {
+            Some(Ok(())) => well += 1,
+            _ => ill += 1,
+        }
+    }
+    assert!(well > 20 && ill > 20, "{well} ended well, {ill} ill");
+}
+
+#[test]
 fn hosts_that_have_not_lost_the_one_between_wait_for_no_totals_either() {
     let (job, network, _) = on_host(HostId(1));
     let receiver = lock(&network.receiver).clone().expect("the job is there");
