@@ -681,12 +681,15 @@ impl JobHosts {
         if std::mem::replace(&mut lock(&self.state).decided, true) {
             return;
         }
-        let message = JobMessage::Decided(outcome.map(|(files, totals)| {
-            totals.messages().for_each(|part| self.send_down(&part));
-            lock(&self.state).totals = totals;
-            files
-        }));
+        let (outcome, totals) = match outcome {
+            Ok((files, totals)) => (Ok(files), totals),
+            Err(error) => (Err(error), Totals::default()),
+        };
+        let message = JobMessage::Decided(outcome);
+        // Before the totals, which may be long: a host that loses this one without a decision fails, and others may have it.
         self.send_all(&message);
+        totals.messages().for_each(|part| self.send_down(&part));
+        lock(&self.state).totals = totals;
         if let JobMessage::Decided(outcome) = message {
             self.decided(outcome);
         }

@@ -349,6 +349,19 @@ fn a_message_that_comes_the_wrong_way_fails_the_job() {
 }
 
 #[test]
+fn the_decision_waits_for_no_totals() {
+    let (job, network, _) = on_host(HostId::FIRST);
+    let receiver = lock(&network.receiver).clone().expect("the job is there");
+    job.one_ended(0, TaskCounts::default());
+    drop(network.sent());
+    receiver.take(HostId(1), &ended(Ok(None)).encoded());
+    let sent = network.sent();
+    let is_in_order =
+        matches!(&sent[..], [JobMessage::Decided(Ok(true)), JobMessage::Totals(_), ..]);
+    assert!(is_in_order, "{} messages", sent.len());
+}
+
+#[test]
 fn totals_of_many_hosts_are_sent_in_parts() {
     let counted: Vec<_> = (0..200).map(|host| vec![counts(host)]).collect();
     let clocks = vec![ClockOffset::new(1, 2, Duration::ZERO)];
