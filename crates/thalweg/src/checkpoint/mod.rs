@@ -640,9 +640,9 @@ impl StateHandle {
     /// the event on, and when everything that it sends before the event has been sent.
     #[inline]
     pub(crate) fn save(&self, event: Event, write: impl FnOnce(&mut Saving)) {
-        if let Some((epoch, mut saving)) = self.begin_saving(event) {
-            write(&mut saving);
-            self.end_saving(epoch, saving);
+        if let Some(mut open) = self.open(event) {
+            write(&mut open.saving);
+            open.end();
         }
     }
 
@@ -662,7 +662,10 @@ impl StateHandle {
         written
     }
 
-    fn begin_saving(&self, event: Event) -> Option<(Epoch, Saving)> {
+    /// Begins to save the state, under the conditions of [`save`](Self::save), and leaves it open: it may be written after the
+    /// operator has passed the event on, as long as it is what the state was at the event. Until it has been
+    /// [ended](OpenSaving::end), the operator must say that it [saves](crate::flow::Pipe::save_part).
+    pub(crate) fn open(&self, event: Event) -> Option<OpenSaving> {
         let Handle { all, slot, task, tasks, redistribution } = self.0.as_ref()?;
         let epoch = match event {
             Event::Barrier(epoch) => epoch,
@@ -676,16 +679,8 @@ impl StateHandle {
             Redistribution::ByKey => hashes_of(*task, *tasks),
             _ => files::ALL,
         };
-        Some((epoch, Saving { entries, files: all.files.clone(), hashes, ..Saving::default() }))
-    }
-
-    fn end_saving(&self, epoch: Epoch, mut saving: Saving) {
-        let Some(Handle { slot, .. }) = &self.0 else { return };
-        let saved = match saving.refused.take() {
-            None => Ok(saving),
-            Some(why) => Err(why),
-        };
-        lock(&slot.saved).insert(epoch, saved);
+        let saving = Saving { entries, files: all.files.clone(), hashes, ..Saving::default() };
+        Some(OpenSaving { slot: Arc::clone(slot), epoch, saving })
     }
 
     /// Gives the entries to this task that it begins with, each decoded. There are none unless the job begins with a
@@ -798,6 +793,24 @@ impl StateHandle {
             }
             restored => restored,
         }
+    }
+}
+
+/// A state that is being saved, from [`StateHandle::open`]. One that is dropped counts as not saved.
+pub(crate) struct OpenSaving {
+    slot: Arc<Slot>,
+    epoch: Epoch,
+    pub(crate) saving: Saving,
+}
+
+impl OpenSaving {
+    /// All of it has been written.
+    pub(crate) fn end(mut self) {
+        let saved = match self.saving.refused.take() {
+            None => Ok(self.saving),
+            Some(why) => Err(why),
+        };
+        lock(&self.slot.saved).insert(self.epoch, saved);
     }
 }
 

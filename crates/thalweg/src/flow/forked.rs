@@ -101,6 +101,12 @@ impl<E: Ends> Pipe for Forked<E> {
         least
     }
 
+    fn save_part(&mut self) -> bool {
+        let mut any = false;
+        self.0.each(|end| any |= end.save_part());
+        any
+    }
+
     fn report(&mut self, report: &mut Report) {
         self.0.each(|end| end.report(report));
     }

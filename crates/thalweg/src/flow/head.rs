@@ -20,6 +20,8 @@ pub(crate) struct Head {
     paused: bool,
     /// The last barrier for which the stage was overdrawn.
     overdrawn: Epoch,
+    /// A barrier that has left the stage, where operators may still be saving what they had at it.
+    saving: Option<Epoch>,
     /// The end was sent down the stage.
     over: bool,
     /// The last barrier of an operator that goes on after the end of its input which is known to have left the stage.
@@ -49,35 +51,56 @@ impl Head {
         }
         match flow {
             Flow::Ready => {}
-            Flow::Busy => return Settled::Busy,
+            Flow::Busy => {
+                self.save_on(next, turn);
+                return Settled::Busy;
+            }
             flow @ (Flow::Blocked | Flow::Waiting | Flow::Paused) => {
                 turn.back_pressured |= matches!(flow, Flow::Blocked);
                 self.paused = flow == Flow::Paused;
                 // A barrier from another host may come before the order to send it. An operator that waits does not know of it
                 // then, and it may be held upstream of that operator.
                 if flow == Flow::Paused && self.barrier.is_some_and(|barrier| barrier <= known) {
-                    self.barrier_passed(turn);
+                    self.barrier_left();
                 }
+                let saves = self.save_on(next, turn);
                 let now = turn.clock.now();
                 // Flushes the other lanes: their receivers need not wait for the slow one. A time in the past would make the
                 // task run again at once, although it cannot continue before it is woken, and may hide a later one.
                 let again =
                     next.idle(now).map(|at| if at > now { at } else { now.saturating_add(STUCK) });
-                return Settled::Stop(again.map_or(Poll::Wait, Poll::WaitUntil));
+                let rests = again.map_or(Poll::Wait, Poll::WaitUntil);
+                return Settled::Stop(if saves { Poll::Later } else { rests });
             }
         }
-        self.barrier_passed(turn);
-        if self.over { Settled::Stop(Poll::Done) } else { Settled::Ready }
+        self.barrier_left();
+        match self.save_on(next, turn) {
+            true if self.over => Settled::Busy,
+            false if self.over => Settled::Stop(Poll::Done),
+            _ => Settled::Ready,
+        }
     }
 
     /// Nothing of what was sent down the stage is left in it.
-    fn barrier_passed(&mut self, turn: &mut Turn<'_>) {
+    fn barrier_left(&mut self) {
         if let Some(epoch) = self.barrier.take() {
-            match self.gathers {
-                true => self.left = Some(epoch),
-                false => turn.passed = Some(epoch),
-            }
+            self.saving = Some(epoch);
         }
+    }
+
+    /// Has operators save a part of what they had at a barrier that has left the stage; returns whether more is left. The
+    /// barrier has passed the task once nothing is, and nothing is gathered.
+    fn save_on<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) -> bool {
+        let Some(epoch) = self.saving else { return false };
+        if next.save_part() {
+            return true;
+        }
+        self.saving = None;
+        match self.gathers {
+            true => self.left = Some(epoch),
+            false => turn.passed = Some(epoch),
+        }
+        false
     }
 
     /// The barrier that was sent last has not left the task before [`gathered`](Self::gathered) is called.
@@ -109,10 +132,11 @@ impl Head {
         self.paused
     }
 
-    /// After the end, operators that go on may send barriers of their own.
+    /// After the end, operators that go on may send barriers of their own. These are few, and wait for no part.
     fn own_barrier_passed<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) {
         if let Some(epoch) = next.own_barrier().filter(|epoch| *epoch > self.own) {
-            self.own = epoch;
+            while next.save_part() {}
+            (self.own, self.saving) = (epoch, None);
             turn.passed = Some(epoch);
         }
     }
@@ -138,7 +162,13 @@ impl Head {
         if std::mem::take(&mut self.unflushed) {
             return Poll::Later;
         }
-        next.idle(turn.clock.now()).map_or(Poll::Wait, Poll::WaitUntil)
+        let rests = next.idle(turn.clock.now()).map_or(Poll::Wait, Poll::WaitUntil);
+        if self.saving.is_some() { Poll::Later } else { rests }
+    }
+
+    /// There is no input for now, and nothing to flush: the task waits to be woken, unless operators are still saving.
+    pub(crate) fn wait(&self) -> Poll {
+        if self.saving.is_some() { Poll::Later } else { Poll::Wait }
     }
 }
 
@@ -190,5 +220,87 @@ mod tests {
         assert_eq!(passed(), None, "it is held, and the task waits");
         signals.barrier_asked(Epoch(1), false);
         assert_eq!(passed(), Some(Epoch(1)));
+    }
+
+    /// Saves in three parts what it has at a barrier.
+    struct Saving {
+        flow: Flow,
+        left: usize,
+    }
+
+    impl Pipe for Saving {
+        fn next(&mut self) -> Option<&mut dyn Pipe> {
+            None
+        }
+
+        fn event(&mut self, event: Event) {
+            if let Event::Barrier(_) = event {
+                self.left = 3;
+            }
+        }
+
+        fn resume(&mut self) -> Flow {
+            self.flow
+        }
+
+        fn save_part(&mut self) -> bool {
+            self.left = self.left.saturating_sub(1);
+            self.left > 0
+        }
+    }
+
+    #[test]
+    fn a_barrier_has_passed_when_all_is_saved_and_the_task_goes_on_meanwhile() {
+        let (signals, clock) = (Signals::default(), Clock::system());
+        let mut stage = Saving { flow: Flow::Ready, left: 0 };
+        let mut head = Head::default();
+        let turn = || Turn::new(&clock, (0, 0), 1, &signals);
+        let settle = |head: &mut Head, stage: &mut Saving| {
+            let mut turn = turn();
+            let settled = head.settle(stage, &mut turn);
+            (settled, turn.passed)
+        };
+        head.send(Event::Barrier(Epoch(1)), &mut stage);
+        for left in [2, 1] {
+            let settled = settle(&mut head, &mut stage);
+            assert!(matches!(settled, (Settled::Ready, None)), "a batch may come");
+            assert_eq!(stage.left, left);
+            // Also where none does.
+            assert_eq!(head.rest(&mut stage, &turn()), Poll::Later);
+            assert_eq!(head.wait(), Poll::Later);
+        }
+        let settled = settle(&mut head, &mut stage);
+        assert!(matches!(settled, (Settled::Ready, Some(Epoch(1)))));
+        assert_eq!(head.rest(&mut stage, &turn()), Poll::Wait);
+        assert_eq!(head.wait(), Poll::Wait);
+
+        // The receivers have no credit, or there is much output.
+        for flow in [Flow::Blocked, Flow::Busy] {
+            stage.flow = Flow::Ready;
+            head.send(Event::Barrier(Epoch(2)), &mut stage);
+            assert!(matches!(settle(&mut head, &mut stage), (Settled::Ready, None)));
+            stage.flow = flow;
+            let (settled, passed) = settle(&mut head, &mut stage);
+            assert!(matches!(settled, Settled::Busy | Settled::Stop(Poll::Later)));
+            assert_eq!(passed, None);
+            let (settled, passed) = settle(&mut head, &mut stage);
+            assert!(matches!(settled, Settled::Busy | Settled::Stop(Poll::Wait)));
+            assert_eq!(passed, Some(Epoch(2)));
+        }
+    }
+
+    #[test]
+    fn a_task_ends_when_all_is_saved() {
+        let (signals, clock) = (Signals::default(), Clock::system());
+        let mut stage = Saving { flow: Flow::Ready, left: 0 };
+        let mut head = Head::default();
+        head.send(Event::Barrier(Epoch(1)), &mut stage);
+        let mut turn = Turn::new(&clock, (0, 0), 1, &signals);
+        assert!(matches!(head.settle(&mut stage, &mut turn), Settled::Ready));
+        head.send(Event::End, &mut stage);
+        assert!(matches!(head.settle(&mut stage, &mut turn), Settled::Busy));
+        assert_eq!(turn.passed, None);
+        assert!(matches!(head.settle(&mut stage, &mut turn), Settled::Stop(Poll::Done)));
+        assert_eq!(turn.passed, Some(Epoch(1)));
     }
 }

@@ -19,7 +19,9 @@
 //! 4. After [`Event::End`] and a last `Ready`, the task is done.
 //! 5. When `is_closed`, pushed records are dropped: the head stops reading its input. An operator that is closed
 //!    drops its pending output, and what is still pushed to it.
-//! 6. [`Event::Round`] ends a round of a loop. For the next round, operators reset their state, and those that
+//! 6. [`Event::Barrier`] may leave an operator that has not saved all of its state. It saves the rest, as it was at the
+//!    barrier, in `save_part`, and what is left by then at the next barrier and at the end of a round or of the input.
+//! 7. [`Event::Round`] ends a round of a loop. For the next round, operators reset their state, and those that
 //!    were closed are open again. So a head within a loop that finds the stage closed drops its input up to the end of
 //!    the round only.
 
@@ -205,6 +207,14 @@ pub trait Pipe: Send {
     #[doc(hidden)]
     fn own_barrier(&mut self) -> Option<Epoch> {
         self.next().and_then(|next| next.own_barrier())
+    }
+
+    /// Saves a bounded part of what operators still have to save at the last barrier that has passed them; returns whether
+    /// more is left. The head calls it between batches until nothing is, and then reports the barrier as passed. An operator
+    /// that saves so calls the next one too, whether or not more of its own is left.
+    #[doc(hidden)]
+    fn save_part(&mut self) -> bool {
+        self.next().is_some_and(|next| next.save_part())
     }
 
     /// Adds what was counted since the job began to the report.

@@ -248,7 +248,7 @@ impl<S: Source, N: Push<S::Item, S::Time>> SourceTask<S, N> {
                 self.head.send(Event::Partition(partition), &mut self.next);
                 None
             }
-            Ok(Produced::Pending) => Some(Poll::Wait),
+            Ok(Produced::Pending) => Some(self.head.wait()),
             Ok(Produced::Nothing) => Some(self.head.rest(&mut self.next, turn)),
             Ok(Produced::NothingUntil(at)) => Some(match self.head.rest(&mut self.next, turn) {
                 Poll::Wait => Poll::WaitUntil(at),
