@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     HasNoRoom,
     /// A checkpoint lacks the records that an operator has for its disk and has not written.
     LosesTheOpenBlock,
+    /// A state that changes while its table is being saved is not saved before.
+    SavesWhatHasChanged,
     /// A run takes no notice of runs that have begun after it.
     LooksAtNoMarks,
     /// A run does not write down which checkpoint it goes on from.
@@ -74,6 +76,7 @@ mod tests {
 
     /// The jobs in which faults are planted.
     const CALLS: &str = "a_job_of_calls_whose_checkpoints_are_checked";
+    const FOLDS: &str = "a_job_of_folds_whose_checkpoints_are_checked";
     const ON_DISK: &str = "a_job_on_disk_whose_checkpoints_are_checked";
 
     /// Each record counts once, whatever is interrupted.
@@ -86,6 +89,16 @@ mod tests {
                 n % 7
             });
             numbers.group_by(|n| *n).count()
+        };
+        check(job).must_restore().seeds(16).agrees();
+    }
+
+    /// The same where each record is sent.
+    #[test]
+    fn a_job_of_folds_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| {
+            let numbers = env.range(0..3000).shuffle().group_by(|n| *n % 300);
+            numbers.fold(0u64, |count, _| *count += 1)
         };
         check(job).must_restore().seeds(16).agrees();
     }
@@ -117,6 +130,7 @@ mod tests {
             (Fault::ForgetsCalls, CALLS),
             (Fault::ForgetsInFlight, CALLS),
             (Fault::LosesTheOpenBlock, ON_DISK),
+            (Fault::SavesWhatHasChanged, FOLDS),
         ];
         for (fault, job) in all {
             let name = format!("{fault:?}");

@@ -367,7 +367,7 @@ fn torn_snapshots_are_refused_wherever_they_are_torn() {
 #[test]
 fn keys_on_disk_are_never_left_out() {
     let env = environment_with(1, 3, 100_000);
-    env.iter(0..100_000u64).group_by(|n| *n).count().unkey().for_each(drop);
+    env.iter(0..1_000_000u64).group_by(|n| *n).count().unkey().for_each(drop);
     let all = Checkpoints::new(None, None);
     let job = env.start_with(Some(&all)).unwrap();
     job.drive_for(200);

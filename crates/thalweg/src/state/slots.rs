@@ -17,6 +17,7 @@
 use super::pages::Pages;
 use crate::hints::{prefetch, prefetch_end};
 use std::mem::{MaybeUninit, needs_drop};
+use std::ops::Range;
 
 /// The number of slots in a new table; at least a window.
 const FIRST_CAPACITY: usize = 16;
@@ -244,6 +245,17 @@ impl<E> Slots<E> {
         self.finder().into_found(hash, is_it)
     }
 
+    /// The slot of the entry with this hash that satisfies `is_it`, or the one that such an entry gets if it is added
+    /// before the slots are doubled.
+    #[inline]
+    pub(super) fn position(
+        &mut self,
+        hash: u64,
+        is_it: impl FnMut(&E) -> bool,
+    ) -> Result<usize, usize> {
+        self.finder().position(hash, is_it)
+    }
+
     /// Borrows the slots for a run of look-ups.
     #[inline(always)]
     pub(super) fn finder(&mut self) -> Finder<'_, E> {
@@ -435,12 +447,12 @@ impl<E> Slots<E> {
         None
     }
 
-    /// The occupied slots, in their order.
+    /// The occupied slots of a range, in their order.
     #[inline]
-    fn occupied(&self) -> impl Iterator<Item = usize> {
-        let mut from = 0;
+    fn occupied(&self, slots: Range<usize>) -> impl Iterator<Item = usize> {
+        let mut from = slots.start;
         std::iter::from_fn(move || {
-            let at = self.next_occupied(from)?;
+            let at = self.next_occupied(from).filter(|at| *at < slots.end)?;
             from = at + 1;
             Some(at)
         })
@@ -453,8 +465,13 @@ impl<E> Slots<E> {
 
     /// The entries with their slots, in order.
     pub(super) fn places(&self) -> impl Iterator<Item = (usize, &E)> {
+        self.places_in(0..self.capacity())
+    }
+
+    /// As [`places`](Self::places), of these slots.
+    pub(super) fn places_in(&self, slots: Range<usize>) -> impl Iterator<Item = (usize, &E)> {
         // SAFETY: the tag says that the entry is initialised.
-        self.occupied().map(|at| (at, unsafe { self.entries[at].assume_init_ref() }))
+        self.occupied(slots).map(|at| (at, unsafe { self.entries[at].assume_init_ref() }))
     }
 
     /// The entries, in the order of their slots.

@@ -5,6 +5,7 @@
 use super::slots::{self, Slots};
 use crate::data::{Key, Portable};
 use crate::flow::note_key;
+use std::ops::Range;
 use std::{fmt, mem};
 
 /// Up to this many bytes, the table is in the nearest caches, and a lookup in steps would cost more than it saves.
@@ -344,6 +345,21 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
     /// The accumulators with their slots.
     pub(crate) fn places(&self) -> impl Iterator<Item = (usize, &A)> {
         self.slots.places().map(|(at, entry)| (at, &entry.value))
+    }
+
+    /// Calls `each` with every key in a range of slots, its slot and its accumulator, in the order of slots.
+    pub(crate) fn for_each_in(&self, slots: Range<usize>, mut each: impl FnMut(usize, &K, &A)) {
+        for (at, entry) in self.slots.places_in(slots) {
+            K::view(&entry.key, &self.keys.arena, |key| each(at, key, &entry.value));
+        }
+    }
+
+    /// The slot of a key; an error if the table does not have the key, with the slot that it gets if it is added before the
+    /// table grows.
+    #[inline]
+    pub(crate) fn slot_of(&mut self, hash: u64, probe: K::Probe<'_>) -> Result<usize, usize> {
+        let arena = &self.keys.arena;
+        self.slots.position(hash, |entry| K::matches(&entry.key, arena, probe))
     }
 
     /// Adds a key that is not in the table, from a slot of another arena.

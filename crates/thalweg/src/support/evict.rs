@@ -1,9 +1,11 @@
 //! Moves the states of a keyed table to disk and back, through its [`Overflow`], and into checkpoints.
 
+use super::gradual_save::{GradualSave, add};
 use super::overflow::Overflow;
 use crate::checkpoint::{Saving, StateHandle};
 use crate::data::{Data, Key, Portable, Wire};
 use crate::error::Result;
+use crate::flow::Event;
 use crate::state::{Drain, GroupTable, HeapEstimate};
 use std::borrow::Borrow;
 
@@ -48,14 +50,34 @@ where
     Evicted<K, V>: Data,
 {
     overflow.save(out)?;
-    table.for_each(|key, state| {
-        let hash = K::hash(key.probe());
-        out.add_by_key(hash, |bytes| {
-            key.own().encode(bytes);
-            state.encode(bytes);
-        });
-    });
+    table.for_each(|key, state| add(out, key, state));
     Ok(())
+}
+
+/// As [`save`], through the handle of the state, if this event is a barrier or the end. A large table is not saved yet: the
+/// caller saves it in parts, while it goes on to change, by what is returned then.
+///
+/// # Errors
+///
+/// As of [`save`].
+pub(crate) fn begin_save<K, V, S>(
+    state: &StateHandle,
+    event: Event,
+    table: &GroupTable<K, V>,
+    overflow: &mut Overflow<S, Evicted<K, V>>,
+) -> Result<Option<GradualSave>>
+where
+    K: Key<Owned: Borrow<K>> + ?Sized,
+    V: Data,
+    S: Wire + ?Sized,
+    Evicted<K, V>: Data,
+{
+    let Some(mut open) = state.open(event) else { return Ok(None) };
+    if let Err(error) = overflow.save(&mut open.saving) {
+        open.end();
+        return Err(error);
+    }
+    Ok(GradualSave::begin(open, table))
 }
 
 /// Restores what [`save`] has saved.

@@ -3,6 +3,7 @@
 
 pub(crate) mod cost;
 pub(crate) mod evict;
+pub(crate) mod gradual_save;
 pub(crate) mod keyed_timers;
 pub(crate) mod overflow;
 pub(crate) mod owned_heap;

@@ -18,7 +18,8 @@ use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
-use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
+use crate::support::evict::{Evicted, UNACCOUNTED, begin_save, evict, restore, restore_all};
+use crate::support::gradual_save::{EVERY_TABLE, GradualSave};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -41,9 +42,13 @@ pub trait Upsert<I: Record + ?Sized>: Clone + Send + 'static {
     /// The hash of the record's key.
     #[doc(hidden)]
     fn hash(&self, item: &I::Of<'_>) -> u64;
-    /// Whether the record's key is in the table.
+    /// Passes the record's key to `see`, with its hash.
     #[doc(hidden)]
-    fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
+    fn with_key<R>(
+        &self,
+        item: &I::Of<'_>,
+        see: impl FnOnce(u64, <Self::Key as Key>::Probe<'_>) -> R,
+    ) -> R;
     /// Updates the table with a record.
     #[doc(hidden)]
     fn absorb(&self, table: &mut GroupTable<Self::Key, Self::State>, item: I::Of<'_>);
@@ -97,8 +102,12 @@ where
         self.keys.hash(item)
     }
 
-    fn is_known(&self, table: &mut GroupTable<G::Key, A::State>, item: &I::Of<'_>) -> bool {
-        table.find(self.keys.hash(item), self.keys.key(item).probe()).is_some()
+    fn with_key<R>(
+        &self,
+        item: &I::Of<'_>,
+        see: impl FnOnce(u64, <G::Key as Key>::Probe<'_>) -> R,
+    ) -> R {
+        see(self.keys.hash(item), self.keys.key(item).probe())
     }
 
     #[inline(always)]
@@ -175,12 +184,12 @@ where
         part.hash
     }
 
-    fn is_known(
+    fn with_key<R>(
         &self,
-        table: &mut GroupTable<K, A::State>,
         part: &PartialEntry<'_, K, A::State>,
-    ) -> bool {
-        table.find(part.hash, part.probe()).is_some()
+        see: impl FnOnce(u64, K::Probe<'_>) -> R,
+    ) -> R {
+        see(part.hash, part.probe())
     }
 
     #[inline(always)]
@@ -261,6 +270,7 @@ where
             table: GroupTable::new(),
             weighed: HeapEstimate::new(),
             overflow: Overflow::new(cx, self.op),
+            saving: None,
         };
         let state = cx.state::<SavedState<C::Item, B>>(self.op, "table", Redistribution::ByKey);
         let Core { table, weighed, overflow, .. } = &mut core;
@@ -324,6 +334,8 @@ struct Core<I: Portable + ?Sized, B: Upsert<I>> {
     weighed: HeapEstimate<B::State>,
     /// Holds the records whose keys are not in the table and have no room there.
     overflow: Overflow<B::Spilled, EvictedState<I, B>>,
+    /// What is still to be saved of the table as it was at a barrier.
+    saving: Option<GradualSave>,
 }
 
 /// A state on disk.
@@ -352,7 +364,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     #[inline(never)]
     fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
         self.overflow.may_grow(self.table.bytes_if_grown() + self.weighed.bytes())
-            || self.absorb.is_known(&mut self.table, item)
+            || self.absorb.with_key(item, |hash, probe| self.table.find(hash, probe).is_some())
     }
 
     #[cold]
@@ -387,8 +399,23 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
         }
     }
 
+    /// Saves the table at this barrier: at once if it is small, else in parts while it goes on to change.
+    fn begin_save(&mut self, state: &StateHandle, barrier: Event) {
+        self.save_rest();
+        match begin_save(state, barrier, &self.table, &mut self.overflow) {
+            Ok(saving) => self.saving = saving,
+            Err(error) => self.op.fail(error),
+        }
+    }
+
+    /// Saves all that is still to be saved.
+    fn save_rest(&mut self) {
+        GradualSave::save_rest(&mut self.saving, &self.table);
+    }
+
     /// Takes the table out, to be emitted or written to disk.
     fn take_table(&mut self) -> Drain<B::Key, B::State> {
+        self.save_rest();
         self.weighed = HeapEstimate::new();
         std::mem::take(&mut self.table).into_drain()
     }
@@ -422,7 +449,9 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Processes a record: at once, or with others when the table is larger than the caches.
     #[inline(always)]
     fn put(&mut self, waiting: &mut Waiting<I>, item: I::Of<'_>) {
-        if self.table.is_cache_resident() && waiting.hashes.is_empty() {
+        // While it is saved in parts, only `take_all` changes the table, and such a table is saved at once.
+        let at_once = !EVERY_TABLE || self.saving.is_none();
+        if self.table.is_cache_resident() && waiting.hashes.is_empty() && at_once {
             self.take(item, None);
             return;
         }
@@ -437,12 +466,35 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
 
     #[inline(never)]
     fn take_all(&mut self, waiting: &mut Waiting<I>) {
+        if self.saving.is_some() {
+            return self.take_all_saving(waiting);
+        }
         let mut places = [SlotHint::default(); WAITING];
         for (place, hash) in places.iter_mut().zip(waiting.hashes.drain(..)) {
             *place = self.table.locate(hash);
         }
         let mut places = places.into_iter();
         waiting.items.drain(|item| self.take(item, places.next()));
+    }
+
+    /// The same while the table is being saved.
+    #[cold]
+    #[inline(never)]
+    fn take_all_saving(&mut self, waiting: &mut Waiting<I>) {
+        waiting.hashes.clear();
+        waiting.items.drain(|item| {
+            self.save_before(&item);
+            self.take(item, None);
+        });
+    }
+
+    /// Saves the state that a record is about to change.
+    fn save_before(&mut self, item: &I::Of<'_>) {
+        let Self { op, absorb, table, saving, .. } = self;
+        let Some(saving) = saving else { return };
+        guard(op, || {
+            absorb.with_key(item, |hash, probe| saving.before_change(table, hash, probe));
+        });
     }
 }
 
@@ -517,21 +569,24 @@ where
         match event {
             Event::Round(_) | Event::End => {
                 // All of it is sent before the end.
+                self.core.save_rest();
                 self.state.save(event, |_| ());
                 self.held = event;
                 self.give();
             }
             other => {
                 self.core.take_all(&mut self.waiting);
-                let Core { op, table, overflow, .. } = &mut self.core;
-                self.state.save(other, |out| {
-                    if let Err(error) = save(table, overflow, out) {
-                        op.fail(error);
-                    }
-                });
+                if let Event::Barrier(_) = other {
+                    self.core.begin_save(&self.state, other);
+                }
                 self.next.event(other);
             }
         }
+    }
+
+    fn save_part(&mut self) -> bool {
+        let saves = GradualSave::save_part(&mut self.core.saving, &self.core.table);
+        self.next.save_part() || saves
     }
 
     fn resume(&mut self) -> Flow {

@@ -1,0 +1,153 @@
+//! Saves a keyed table in parts, between batches of records, while it goes on to change: copy-on-write by encoding.
+//!
+//! A barrier leaves the operator at once, and the table is encoded later, a run of slots at a time. What is saved is the
+//! table as it was at the barrier:
+//!
+//! ```text
+//!   slots:   saved | not saved yet, but for those that are marked
+//!                  ^ next
+//! ```
+//!
+//! * Before a record changes a state that is not saved yet, the state is saved and its slot marked. So a record pays for its
+//!   own key alone, wherever that is in the table.
+//! * A key that is new goes into an empty slot, which is marked: the key is not of the barrier.
+//! * Before the slots move or are emptied (growth, eviction to disk, the end of a round or of the input), and before the next
+//!   barrier, the owner saves all that is left.
+//!
+//! There is one bit for each slot while a table is being saved, besides the encoded entries.
+
+use crate::checkpoint::{OpenSaving, Saving};
+use crate::data::{Data, Key};
+use crate::fault::{Fault, is_planted};
+use crate::state::GroupTable;
+
+/// Whether tables that are in the nearest caches are saved in parts, too. Saving such a table takes half a millisecond at most,
+/// so only tests do, whose tables are small.
+pub(crate) const EVERY_TABLE: bool = cfg!(test);
+/// The slots that are saved between two batches: it takes some ten microseconds.
+const PART: usize = if cfg!(test) { 4 } else { 2048 };
+/// A table is saved in so many parts at most, however large it is: the snapshot waits for all of them.
+const PARTS: usize = if cfg!(test) { 16 } else { 256 };
+
+/// A table that is being saved.
+pub(crate) struct GradualSave {
+    open: OpenSaving,
+    /// The first slot that may hold a state which is not saved yet.
+    next: usize,
+    /// The number of slots that the table had at the barrier.
+    slots: usize,
+    /// The number of slots that are saved at a time.
+    part: usize,
+    /// A bit for each slot: set if there is nothing to save there from `next` on.
+    marks: Vec<u64>,
+}
+
+/// Adds a key of a table to what is saved, with its state.
+pub(crate) fn add<K, V>(out: &mut Saving, key: &K, state: &V)
+where
+    K: Key + ?Sized,
+    V: Data,
+{
+    out.add_by_key(K::hash(key.probe()), |bytes| {
+        key.own().encode(bytes);
+        state.encode(bytes);
+    });
+}
+
+impl GradualSave {
+    /// Begins to save a table at a barrier. A small one is saved at once; then there is none.
+    pub(crate) fn begin<K, V>(mut open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
+    where
+        K: Key + ?Sized,
+        V: Data,
+    {
+        if table.is_empty() || (table.is_cache_resident() && !EVERY_TABLE) {
+            table.for_each(|key, state| add(&mut open.saving, key, state));
+            open.end();
+            return None;
+        }
+        Some(Self::in_parts_of(PART.max(table.slots() / PARTS), open, table))
+    }
+
+    /// As [`begin`](Self::begin), with so many slots at a time, whatever the size of the table.
+    fn in_parts_of<K, V>(part: usize, open: OpenSaving, table: &GroupTable<K, V>) -> Self
+    where
+        K: Key + ?Sized,
+    {
+        let slots = table.slots();
+        Self { open, next: 0, slots, part, marks: vec![0; slots.div_ceil(64)] }
+    }
+
+    /// Saves the next part of a table that is being saved, if one is; returns whether there is more.
+    pub(crate) fn save_part<K, V>(saving: &mut Option<Self>, table: &GroupTable<K, V>) -> bool
+    where
+        K: Key + ?Sized,
+        V: Data,
+    {
+        let Some(rest) = saving else { return false };
+        rest.save_up_to(rest.slots.min(rest.next + rest.part), table);
+        let saves = rest.next < rest.slots;
+        if !saves && let Some(all) = saving.take() {
+            all.open.end();
+        }
+        saves
+    }
+
+    /// Saves all that is left of a table that is being saved, if one is. It may change in any way from then on.
+    pub(crate) fn save_rest<K, V>(saving: &mut Option<Self>, table: &GroupTable<K, V>)
+    where
+        K: Key + ?Sized,
+        V: Data,
+    {
+        if let Some(mut rest) = saving.take() {
+            rest.save_up_to(rest.slots, table);
+            rest.open.end();
+        }
+    }
+
+    fn save_up_to<K, V>(&mut self, until: usize, table: &GroupTable<K, V>)
+    where
+        K: Key + ?Sized,
+        V: Data,
+    {
+        let Self { open, marks, .. } = self;
+        table.for_each_in(self.next..until, |slot, key, state| {
+            if marks[slot / 64] >> (slot % 64) & 1 == 0 {
+                add(&mut open.saving, key, state);
+            }
+        });
+        self.next = until;
+    }
+
+    /// A record with this key is about to change its state, or to add the key: saves the state first if that is still to be
+    /// done. If the table has to grow for the key, all of it is saved.
+    pub(crate) fn before_change<K, V>(
+        &mut self,
+        table: &mut GroupTable<K, V>,
+        hash: u64,
+        probe: K::Probe<'_>,
+    ) where
+        K: Key + ?Sized,
+        V: Data,
+    {
+        if self.next >= self.slots {
+            return;
+        }
+        let place = table.slot_of(hash, probe);
+        if place.is_err() && table.is_full() {
+            return self.save_up_to(self.slots, table);
+        }
+        let (Ok(slot) | Err(slot)) = place;
+        let (word, bit) = (slot / 64, 1_u64 << (slot % 64));
+        if slot < self.next || self.marks[word] & bit != 0 || is_planted(Fault::SavesWhatHasChanged)
+        {
+            return;
+        }
+        self.marks[word] |= bit;
+        // An empty slot has no key to be seen.
+        table.see_at(slot, |key, state| add(&mut self.open.saving, key, state));
+    }
+}
+
+#[cfg(test)]
+mod tests;

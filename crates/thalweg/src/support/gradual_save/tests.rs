@@ -1,0 +1,113 @@
+//! Compares what is saved of a table with a copy of what it was at the barrier.
+
+use super::*;
+use crate::checkpoint::{Checkpoints, Redistribution, Shape, Snapshot, StateHandle, StateId};
+use crate::data::hash_u64;
+use crate::flow::{Depth, Epoch, Event, Op, Signals};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+type Table = GroupTable<u64, u64>;
+
+/// The handle of a table's state, in a job that begins with this snapshot.
+fn handle(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
+    let all = Checkpoints::new(restored, None);
+    let op = Op::new(0, "count".into(), Depth::default(), Arc::new(Signals::default()));
+    let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
+    let shape = Shape { entries: <(u64, u64)>::schema(), operator: String::new(), by_key: true };
+    let state = all.handle((op, id, shape), (0, 1), Redistribution::ByKey);
+    (all, state)
+}
+
+/// What was saved at a barrier, in the order of keys: a key that was saved twice is there twice.
+fn saved(all: &Checkpoints, epoch: Epoch) -> Vec<(u64, u64)> {
+    let taken = all.take(epoch, BTreeSet::new()).unwrap();
+    let (_, state) = handle(Some(taken.snapshot));
+    let mut entries = Vec::new();
+    let restored = state.restore(|entry: (u64, u64)| {
+        entries.push(entry);
+        Ok(())
+    });
+    restored.unwrap();
+    entries.sort_unstable();
+    entries
+}
+
+fn contents(table: &Table) -> Vec<(u64, u64)> {
+    let mut contents = BTreeMap::new();
+    table.for_each(|key, value| drop(contents.insert(*key, *value)));
+    contents.into_iter().collect()
+}
+
+/// Counts a key, as an operator does.
+fn count(saving: &mut Option<GradualSave>, table: &mut Table, key: u64) {
+    let hash = key.key_hash();
+    if let Some(saving) = saving {
+        saving.before_change(table, hash, &key);
+    }
+    *table.upsert(hash, &key, &key, || 0) += 1;
+}
+
+/// Numbers that look random.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut drawn = 0;
+    move |below| {
+        drawn += 1;
+        hash_u64(seed << 32 | drawn) % below
+    }
+}
+
+#[test]
+fn what_is_saved_is_the_table_at_the_barrier_however_it_changes_meanwhile() {
+    let (mut grown, mut emptied, mut in_parts) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut below = numbers(seed);
+        let (all, state) = handle(None);
+        let (mut table, keys) = (Table::new(), 1 + below(600));
+        for epoch in (1..6).map(Epoch) {
+            for _ in 0..below(200) {
+                count(&mut None, &mut table, below(keys));
+            }
+            let (at_barrier, slots) = (contents(&table), table.slots());
+            let open = state.open(Event::Barrier(epoch)).unwrap();
+            let part = 1 + below(40) as usize;
+            let mut saving = Some(GradualSave::in_parts_of(part, open, &table));
+            let (most, ends_early) = (1 + below(60), below(5) == 0);
+            loop {
+                for _ in 0..below(most) {
+                    count(&mut saving, &mut table, below(keys));
+                }
+                if ends_early && below(3) == 0 {
+                    GradualSave::save_rest(&mut saving, &table);
+                    table = Table::new();
+                    emptied += 1;
+                }
+                if !GradualSave::save_part(&mut saving, &table) {
+                    break;
+                }
+                in_parts += 1;
+            }
+            assert!(saving.is_none());
+            grown += u64::from(table.slots() > slots);
+            assert_eq!(saved(&all, epoch), at_barrier, "seed {seed}, {epoch:?}");
+        }
+    }
+    assert!(grown > 9 && emptied > 9 && in_parts > 500, "{grown}, {emptied}, {in_parts}");
+}
+
+#[test]
+fn nothing_of_a_barrier_is_there_before_all_is_saved() {
+    let (all, state) = handle(None);
+    let mut table = Table::new();
+    (0..50).for_each(|key| count(&mut None, &mut table, key));
+    let open = state.open(Event::Barrier(Epoch(1))).unwrap();
+    let mut saving = GradualSave::begin(open, &table);
+    assert!(GradualSave::save_part(&mut saving, &table), "tests save small tables in parts");
+    assert_eq!(all.kept(), 0);
+    while GradualSave::save_part(&mut saving, &table) {}
+    assert_eq!((all.kept(), saving.is_none()), (1, true));
+    // An empty one is saved at once.
+    let open = state.open(Event::Barrier(Epoch(2))).unwrap();
+    assert!(GradualSave::begin(open, &Table::new()).is_none());
+    assert_eq!(all.kept(), 2);
+}
