@@ -76,6 +76,7 @@ mod tests {
 
     /// The jobs in which faults are planted.
     const CALLS: &str = "a_job_of_calls_whose_checkpoints_are_checked";
+    const COUNTS: &str = "a_job_of_counts_whose_checkpoints_are_checked";
     const FOLDS: &str = "a_job_of_folds_whose_checkpoints_are_checked";
     const ON_DISK: &str = "a_job_on_disk_whose_checkpoints_are_checked";
 
@@ -90,6 +91,13 @@ mod tests {
             });
             numbers.group_by(|n| *n).count()
         };
+        check(job).must_restore().seeds(16).agrees();
+    }
+
+    /// The same where records are counted before they are sent.
+    #[test]
+    fn a_job_of_counts_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| env.range(0..3000).shuffle().group_by(|n| *n % 300).count();
         check(job).must_restore().seeds(16).agrees();
     }
 
@@ -130,6 +138,7 @@ mod tests {
             (Fault::ForgetsCalls, CALLS),
             (Fault::ForgetsInFlight, CALLS),
             (Fault::LosesTheOpenBlock, ON_DISK),
+            (Fault::SavesWhatHasChanged, COUNTS),
             (Fault::SavesWhatHasChanged, FOLDS),
         ];
         for (fault, job) in all {

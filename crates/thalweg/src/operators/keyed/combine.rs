@@ -30,6 +30,7 @@ use crate::plan::TaskContext;
 use crate::state::{DirectMapped, Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
+use crate::support::gradual_save::GradualSave;
 use crate::support::repeats::Repeats;
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -72,6 +73,7 @@ where
             keys: self.keys.clone(),
             aggregate: Arc::clone(&self.aggregate),
             table: GroupTable::new(),
+            saving: None,
             direct: None,
             direct_at: FEW_KEYS_AFTER,
             direct_patience: FEW_KEYS_AFTER,
@@ -134,6 +136,8 @@ where
     keys: G,
     aggregate: Arc<A>,
     table: GroupTable<G::Key, A::State>,
+    /// What is still to be saved of the table as it was at a barrier.
+    saving: Option<GradualSave>,
     /// Keys that are not in the table for as long as they are few, and the memory reserved for them: see
     /// [`take_direct`](Self::take_direct).
     direct: Option<(DirectMapped<G::Key, A::State>, Reservation)>,
@@ -170,6 +174,8 @@ enum UpdateMode {
     Direct,
     /// It updates the table, and its key is added to the sample of keys.
     Sampled,
+    /// It updates the table, which is being saved: the state of its key is saved before.
+    Saving,
     /// It waits, and updates the table together with others.
     InSteps,
     /// It waits, and is sent together with others.
@@ -316,15 +322,10 @@ where
         if !saves && !self.table.is_empty() {
             return false;
         }
-        let Self { state, table, .. } = self;
-        state.save(event, |out| {
-            table.for_each(|key, partial| {
-                out.add_by_key(G::Key::hash(key.probe()), |bytes| {
-                    key.own().encode(bytes);
-                    partial.encode(bytes);
-                });
-            });
-        });
+        if let Some(open) = self.state.open(event) {
+            self.saving = GradualSave::begin(open, &self.table);
+            self.find_way();
+        }
         self.held = None;
         self.next.event(event);
         true
@@ -376,6 +377,8 @@ where
     fn find_way(&mut self) {
         self.way = if !self.choice.combining {
             UpdateMode::Uncombined
+        } else if self.saving.is_some() {
+            UpdateMode::Saving
         } else if Self::MAY_WAIT && !self.table.is_cache_resident() {
             UpdateMode::InSteps
         } else {
@@ -542,6 +545,27 @@ where
         self.take(item);
     }
 
+    /// Updates the table with a record while it is being saved.
+    #[cold]
+    #[inline(never)]
+    fn take_saving(&mut self, item: I::Of<'_>) {
+        let Self { op, keys, table, saving, .. } = self;
+        if let Some(saving) = saving {
+            guard(op, || {
+                saving.before_change(table, keys.hash(&item), keys.key(&item).probe());
+            });
+        }
+        self.take_in_table(item);
+    }
+
+    /// Saves all that is still to be saved of the table.
+    fn save_rest(&mut self) {
+        if self.saving.is_some() {
+            GradualSave::save_rest(&mut self.saving, &self.table);
+            self.find_way();
+        }
+    }
+
     /// Adds a record with a new key to the table.
     #[inline(never)]
     fn take_new(&mut self, hash: u64, item: I::Of<'_>) {
@@ -647,6 +671,7 @@ where
     #[inline(never)]
     fn set_aside(&mut self) {
         self.end_direct();
+        self.save_rest();
         // It is rare that two tables fill up in one batch. The first must then be sent, whatever the receivers'
         // credit.
         self.send_on(usize::MAX);
@@ -695,6 +720,7 @@ where
         match self.way {
             UpdateMode::Direct => return self.take(item),
             UpdateMode::Sampled => return self.take_sampled(item),
+            UpdateMode::Saving => return self.take_saving(item),
             UpdateMode::InSteps | UpdateMode::Uncombined => {}
         }
         let Self { op, keys, aggregate, table, waiting, way, .. } = self;
@@ -759,9 +785,19 @@ where
             Event::Barrier(_) | Event::Round(_) | Event::End => {
                 self.take_waiting();
                 self.end_direct();
+                self.save_rest();
                 self.held = Some(event);
             }
         }
+    }
+
+    fn save_part(&mut self) -> bool {
+        let has_saved =
+            self.saving.is_some() && !GradualSave::save_part(&mut self.saving, &self.table);
+        if has_saved {
+            self.find_way();
+        }
+        self.next.save_part() || self.saving.is_some()
     }
 
     fn resume(&mut self) -> Flow {
