@@ -2,6 +2,7 @@
 
 mod at_end;
 mod committed;
+mod gradual;
 mod overtaking;
 mod progress;
 mod spilled;
