@@ -1,6 +1,7 @@
 //! Where barriers may overtake the batches on their way between two stages.
 
 use super::{Edge, Placement, Plan, Strategy};
+use crate::data::Schema;
 
 /// How batches that a barrier has overtaken find their tasks in another run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,8 @@ impl Plan {
     ///   at a barrier.
     /// - In loops, which barriers pass between two rounds.
     /// - Where it matters which task gets a record, and no hash of a key says so: each task of a broadcast has all of them, and the
-    ///   next run may have other tasks.
+    ///   next run may have other tasks. Nor does it of a block of rows by key: that has the hash of one of its rows, which have the
+    ///   same owner only as long as there are as many tasks.
     /// - In front of a sink into one file, which is not behind an exchange where there is one task.
     pub(crate) fn overtaken(&self, stage: usize) -> Option<Overtaken> {
         let is_in_loop = |stage: usize| self.stages[stage].loops > 0;
@@ -29,6 +31,7 @@ impl Plan {
                 return None;
             }
             let of_edge = match edge.strategy {
+                Strategy::Keyed if has_blocks(edge) => return None,
                 Strategy::Keyed => Overtaken::ByKey,
                 Strategy::Shuffle | Strategy::Random | Strategy::Gather => Overtaken::ByTask,
                 Strategy::Forward | Strategy::Broadcast | Strategy::Custom => return None,
@@ -50,22 +53,31 @@ impl Plan {
     }
 
     /// The exchanges that lead to a stage: of each its number, which does not depend on the number of hosts and cores, and what is in
-    /// front of it. What was on its way there has its place nowhere else: other operators have seen it, or have not.
+    /// front of it. What was on its way there has its place nowhere else: other operators have seen it, or have not. Of blocks of rows
+    /// it has the columns, too, which their type does not say.
     pub(super) fn exchanges_to(&self, stage: usize) -> String {
         let numbered = self.edges.iter().filter(|edge| !self.may_lack(edge)).enumerate();
         let described = numbered.filter(|(_, edge)| edge.to == stage).map(|(number, edge)| {
             let before = self.stages[edge.from].operators.iter();
             let kinds: Vec<_> = before.map(|op| &*self.operators[*op].kind).collect();
-            format!("exchange {number} behind {}", kinds.join(", "))
+            let of = if has_blocks(edge) { format!(" of {}", edge.schema) } else { String::new() };
+            format!("exchange {number}{of} behind {}", kinds.join(", "))
         });
         described.collect::<Vec<_>>().join("; ")
     }
+}
+
+/// Whether blocks of rows cross an edge, alone or with something else.
+fn has_blocks(edge: &Edge) -> bool {
+    let block = |schema: &Schema| matches!(schema, Schema::Columns(_));
+    edge.schema.replaced(&|schema| block(schema).then_some(Schema::Bool)) != edge.schema
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Environment;
+    use crate::dynamic::{Graph, col};
     use crate::operators::time::Watermarks;
     use crate::time::Timestamp;
 
@@ -100,6 +112,23 @@ mod tests {
         let plan = env.plan();
         assert_eq!(plan.exchanges_to(first), "exchange 0 behind range, map, shuffle");
         assert_eq!(plan.exchanges_to(last), "exchange 1 behind receive, map, shuffle");
+    }
+
+    #[test]
+    fn blocks_of_rows_are_known_by_their_columns_and_go_to_no_owner_of_a_key() {
+        let of = |graph: Graph| {
+            let env = Environment::new();
+            let _attached = graph.named("end").attach(&env).unwrap();
+            let plan = env.plan();
+            let edge = plan.edges.first().unwrap();
+            (plan.overtaken(edge.to), plan.exchanges_to(edge.to))
+        };
+        let numbers = |column: &str| Graph::new().range(0, 9).select([(column, col("n"))]);
+        assert_eq!(of(numbers("m").partition(["m"]).collect()).0, None);
+        let [(by_task, first), (_, other)] =
+            ["a", "b"].map(|name| of(numbers(name).shuffle().collect()));
+        assert_eq!(by_task, Some(Overtaken::ByTask));
+        assert_ne!(first, other);
     }
 
     #[test]
