@@ -3,6 +3,7 @@
 use super::align::{Align, Idleness};
 use super::compression::decompress;
 use super::lane::{Lane, Message};
+use super::overtake::Owed;
 use super::record_batch::RecordBatch;
 use crate::clock::Nanos;
 use crate::data::{DecodeError, Portable};
@@ -302,6 +303,14 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
                 self.spare = batch;
                 lane.return_credit(far, self.sender, bytes);
             }
+        }
+    }
+
+    /// Returns the credit for what was drawn from a lane that is closed now, where lanes are bundled: its sender still sends to others.
+    pub(super) fn give_back_dropped(&self, owed: &Owed) {
+        let lane = &self.lanes[owed.lane];
+        if let Some(far) = lane.far().filter(|far| far.gate.is_some()) {
+            lane.return_credit(far, owed.sender, owed.bytes);
         }
     }
 

@@ -207,7 +207,11 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
 
     /// The stage is closed, and needs nothing of what was drawn. What belongs to a checkpoint and has not come is lost to it.
     pub(super) fn give_up(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>) {
-        self.ahead.clear();
+        for ahead in self.ahead.drain(..) {
+            if let Ahead::Batch(Some(owed), ..) = ahead {
+                intake.give_back_dropped(&owed);
+            }
+        }
         if let Some(Gathering { epoch, .. }) = self.gathering.take() {
             (self.save)(epoch, Err(CLOSED));
             intake.head.gathered(turn);

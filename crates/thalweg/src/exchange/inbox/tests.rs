@@ -3,11 +3,12 @@
 use super::super::edge::{Edge, LaneSettings, SharedLane, TasksOf};
 use super::super::lane::Message;
 use super::super::outlet::Outlet;
-use super::super::{BatchMode, Custom, Idleness};
+use super::super::{BatchMode, Custom, Idleness, InFlight, Inlet};
 use crate::clock::Clock;
-use crate::flow::{Depth, Epoch, Event, Flow, Op, Pipe, Push, Signals, Waker};
+use crate::flow::{Depth, Epoch, Event, Flow, Op, Pipe, Poll, Push, Signals, Task, Turn, Waker};
 use crate::memory::MemoryPool;
 use crate::net::{HostId, Links, Part, TestNetwork};
+use crate::sync::{AtomicBool, Ordering};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -250,6 +251,54 @@ fn a_bundle_is_closed_when_none_of_its_receivers_needs_more() {
     assert!(sender.is_closed(), "for ever");
     sender.event(Event::Round(Depth(1)));
     assert!(sender.is_closed());
+}
+
+/// A stage that is blocked until it is closed.
+struct Blocked(Arc<AtomicBool>);
+
+impl Pipe for Blocked {
+    fn next(&mut self) -> Option<&mut dyn Pipe> {
+        None
+    }
+
+    fn resume(&mut self) -> Flow {
+        if self.is_closed() { Flow::Ready } else { Flow::Blocked }
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Push<u64, Timestamp> for Blocked {
+    fn push(&mut self, _: u64, _: Timestamp) {}
+}
+
+#[test]
+fn what_was_drawn_for_a_receiver_that_is_closed_costs_nothing() {
+    let network = Arc::default();
+    let hosts = [0, 1].map(|me| Host::new(&network, me, &[1, 2], 500));
+    let mut sender = hosts[0].outlet(0);
+    let (signals, closed) = (Arc::<Signals>::default(), Arc::<AtomicBool>::default());
+    let op = Op::new(0, "test".into(), Depth(0), Arc::clone(&signals));
+    let lanes = hosts[1].edge.lanes_to(1);
+    let in_flight = Box::new(InFlight::new(lanes.len(), Box::new(|_, _| {})));
+    let mut inlet = Inlet::new(op, lanes, Some(in_flight), Blocked(Arc::clone(&closed)));
+    let clock = Clock::simulated();
+    let mut poll = || inlet.poll(&mut Turn::new(&clock, (0, 0), 20, &signals));
+    signals.overtake(signals.number_barrier(false));
+    while sender.resume() == Flow::Ready {
+        sender.push(1, AT);
+        sender.idle(0);
+    }
+    deliver(&network);
+    assert_eq!(poll(), Poll::Wait, "all of it is drawn");
+    deliver(&network);
+    assert_eq!(sender.resume(), Flow::Blocked);
+    closed.store(true, Ordering::SeqCst);
+    assert_eq!(poll(), Poll::Done);
+    deliver(&network);
+    assert_eq!(sender.resume(), Flow::Ready, "the other receiver may get more");
 }
 
 #[test]
