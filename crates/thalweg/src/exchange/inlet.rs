@@ -139,8 +139,8 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             if poll.is_none() {
                 return None;
             }
-            if self.intake.head.was_paused() {
-                // The operator that pauses may wait for this very checkpoint.
+            if self.intake.op().signals().wants_checkpoint() {
+                // An operator behind may wait for this very checkpoint. One that is merely slow gets no more than usual.
                 in_flight.release(&mut self.intake);
             }
             let waiting = in_flight.waiting(&self.intake.align, turn);

@@ -17,7 +17,8 @@
 //! anything else.
 //!
 //! An operator that pauses may wait for the checkpoint, while a sender with pending output waits for credit in front of the
-//! barrier. Then credit is returned for what is not processed ([`release`](InFlight::release)).
+//! barrier. Where it has said so ([`Signals::wants_checkpoint`](crate::flow::Signals::wants_checkpoint)), credit is returned for what
+//! is not processed ([`release`](InFlight::release)).
 //!
 //! Other heads than an [`Inlet`](super::Inlet), and those where a plan does not allow it, align all barriers.
 

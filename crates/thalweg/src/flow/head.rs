@@ -16,8 +16,6 @@ pub(crate) struct Head {
     gathers: bool,
     /// The barrier, once it has left the stage, as long as the head gathers.
     left: Option<Epoch>,
-    /// Whether the stage was paused when it was last not ready.
-    paused: bool,
     /// The last barrier for which the stage was overdrawn.
     overdrawn: Epoch,
     /// A barrier that has left the stage, where operators may still be saving what they had at it.
@@ -57,7 +55,6 @@ impl Head {
             }
             flow @ (Flow::Blocked | Flow::Waiting | Flow::Paused) => {
                 turn.back_pressured |= matches!(flow, Flow::Blocked);
-                self.paused = flow == Flow::Paused;
                 // A barrier from another host may come before the order to send it. An operator that waits does not know of it
                 // then, and it may be held upstream of that operator.
                 if flow == Flow::Paused && self.barrier.is_some_and(|barrier| barrier <= known) {
@@ -125,11 +122,6 @@ impl Head {
         self.overdrawn = barrier;
         next.overdraw();
         true
-    }
-
-    /// Whether the stage was paused when it was last not ready.
-    pub(crate) fn was_paused(&self) -> bool {
-        self.paused
     }
 
     /// After the end, operators that go on may send barriers of their own. These are few, and wait for no part.

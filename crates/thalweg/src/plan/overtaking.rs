@@ -1,6 +1,6 @@
 //! Where barriers may overtake the batches on their way between two stages.
 
-use super::{Edge, Placement, Plan, Strategy};
+use super::{Edge, Placement, Plan, Strategy, Tie, TieKind};
 use crate::data::Schema;
 
 /// How batches that a barrier has overtaken find their tasks in another run.
@@ -18,6 +18,8 @@ impl Plan {
     ///
     /// - In event time, since watermarks are between the batches, and the tasks behind an exchange must have emitted the same windows
     ///   at a barrier.
+    /// - Where tasks wait for each other to keep close in event time: a task waits once a barrier has passed it, and might wait for one
+    ///   that needs what is in front of the barrier.
     /// - In loops, which barriers pass between two rounds.
     /// - Where it matters which task gets a record, and no hash of a key says so: each task of a broadcast has all of them, and the
     ///   next run may have other tasks. Nor does it of a block of rows by key: that has the hash of one of its rows, which have the
@@ -25,6 +27,12 @@ impl Plan {
     /// - In front of a sink into one file, which is not behind an exchange where there is one task.
     pub(crate) fn overtaken(&self, stage: usize) -> Option<Overtaken> {
         let is_in_loop = |stage: usize| self.stages[stage].loops > 0;
+        let is_in_stage = |op: &usize| self.operators[*op].stage == stage;
+        let drifts =
+            |tie: &Tie| tie.kind == TieKind::Drift && tie.operators.iter().any(is_in_stage);
+        if self.ties.iter().any(drifts) {
+            return None;
+        }
         let mut overtaken = None;
         for edge in self.edges.iter().filter(|edge| edge.to == stage) {
             if edge.timed || is_in_loop(edge.from) || is_in_loop(edge.to) || self.may_lack(edge) {
@@ -80,6 +88,7 @@ mod tests {
     use crate::dynamic::{Graph, col};
     use crate::operators::time::Watermarks;
     use crate::time::Timestamp;
+    use std::time::Duration;
 
     /// Of each stage with inputs, in order.
     fn overtaken(describe: impl FnOnce(&Environment)) -> Vec<Option<Overtaken>> {
@@ -149,6 +158,12 @@ mod tests {
             numbers.shuffle().for_each_parallel(drop);
         });
         assert_eq!(timed, [None]);
+        let close = overtaken(|env| {
+            let at = |n: &u64| Timestamp::from_micros(*n as i64);
+            let close = Watermarks::monotonous().aligned(Duration::from_secs(1));
+            env.range(0..9).shuffle().assign_timestamps(at, close).for_each_parallel(drop);
+        });
+        assert_eq!(close, [None]);
         let looped = overtaken(|env| {
             let again = env.range(0..9).shuffle().iterate(3, (), |n, _| n.shuffle());
             _ = again.all_rounds();
