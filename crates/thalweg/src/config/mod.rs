@@ -160,8 +160,8 @@ pub struct CheckpointConfig {
     /// front of it.
     ///
     /// Such a checkpoint needs the same exchanges in the program that goes on from it. It may be larger, by what is in flight. Barriers
-    /// of savepoints overtake nothing, nor do others in event time, in loops, at operators with two inputs, or behind `broadcast`,
-    /// `forward` and `repartition_by`.
+    /// of savepoints overtake nothing, nor do others in event time, in loops, at operators with two inputs, behind `broadcast`,
+    /// `forward` and `repartition_by`, where a graph partitions blocks of rows by key, or on the way to `aligned` watermarks.
     pub alignment_timeout: Option<Duration>,
 }
 

@@ -60,8 +60,6 @@ pub(crate) struct Lanes<I: Portable + ?Sized, T: Time> {
     held: Vec<usize>,
     /// The number of lanes that were short of credit when last checked.
     short: usize,
-    /// Whether lanes without credit count as if they had some, until the next barrier is sent.
-    overdrawn: bool,
     /// Whether all lanes were closed, as of the last time that one was found closed.
     shut: bool,
     last_flush: Nanos,
@@ -236,7 +234,6 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             bytes: Vec::new(),
             held: Vec::new(),
             short: 0,
-            overdrawn: false,
             shut: false,
             last_flush: 0,
             last_release: 0,
@@ -459,9 +456,6 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
             self.send_event(to, event);
         }
         self.lags = false;
-        if self.overdrawn && matches!(event, Event::Barrier(_)) {
-            self.end_overdraft();
-        }
         if event == Event::Idle {
             self.release_if_due();
         } else {
@@ -562,12 +556,12 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
                 sending.credit = Credit::Left;
             }
         }
-        (self.short, self.overdrawn) = (0, true);
+        self.short = 0;
     }
 
-    /// The barrier was sent: nothing behind it is to be sent without credit.
+    /// Nothing more is to be sent without credit.
     fn end_overdraft(&mut self) {
-        (self.short, self.overdrawn) = (0, false);
+        self.short = 0;
         for sending in self.lanes.all_mut() {
             sending.credit = sending.lane.await_credit();
             self.short += usize::from(sending.credit == Credit::Short);
@@ -756,6 +750,10 @@ macro_rules! pipe_through_lanes {
 
         fn overdraw(&mut self) {
             self.lanes.overdraw();
+        }
+
+        fn end_overdraft(&mut self) {
+            self.lanes.end_overdraft();
         }
 
         fn is_closed(&mut self) -> bool {

@@ -90,6 +90,10 @@ impl<E: Ends> Pipe for Forked<E> {
         self.0.each(|end| end.overdraw());
     }
 
+    fn end_overdraft(&mut self) {
+        self.0.each(|end| end.end_overdraft());
+    }
+
     fn own_barrier(&mut self) -> Option<Epoch> {
         let mut least: Option<Epoch> = None;
         self.0.each(|end| {

@@ -58,7 +58,7 @@ impl Head {
                 // A barrier from another host may come before the order to send it. An operator that waits does not know of it
                 // then, and it may be held upstream of that operator.
                 if flow == Flow::Paused && self.barrier.is_some_and(|barrier| barrier <= known) {
-                    self.barrier_left();
+                    self.barrier_left(next);
                 }
                 let saves = self.save_on(next, turn);
                 let now = turn.clock.now();
@@ -70,19 +70,25 @@ impl Head {
                 return Settled::Stop(if saves { Poll::Later } else { rests });
             }
         }
-        self.barrier_left();
+        let was_overdrawn = self.barrier_left(next);
         match self.save_on(next, turn) {
+            _ if was_overdrawn => Settled::Busy,
             true if self.over => Settled::Busy,
             false if self.over => Settled::Stop(Poll::Done),
             _ => Settled::Ready,
         }
     }
 
-    /// Nothing of what was sent down the stage is left in it.
-    fn barrier_left(&mut self) {
-        if let Some(epoch) = self.barrier.take() {
-            self.saving = Some(epoch);
+    /// Nothing of what was sent down the stage is left in it. Returns whether it was [overdrawn](Self::overdraw) for that, and may not
+    /// be ready any more.
+    fn barrier_left<N: Pipe>(&mut self, next: &mut N) -> bool {
+        let Some(epoch) = self.barrier.take() else { return false };
+        self.saving = Some(epoch);
+        if epoch != self.overdrawn {
+            return false;
         }
+        next.end_overdraft();
+        true
     }
 
     /// Has operators save a part of what they had at a barrier that has left the stage; returns whether more is left. The

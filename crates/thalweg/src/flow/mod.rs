@@ -194,11 +194,19 @@ pub trait Pipe: Send {
     }
 
     /// A barrier that may overtake batches waits for the stage: outlets without credit take one more batch each before they are
-    /// blocked again.
+    /// blocked again, until [`end_overdraft`](Self::end_overdraft).
     #[doc(hidden)]
     fn overdraw(&mut self) {
         if let Some(next) = self.next() {
             next.overdraw();
+        }
+    }
+
+    /// That barrier has left the stage: outlets without credit are blocked.
+    #[doc(hidden)]
+    fn end_overdraft(&mut self) {
+        if let Some(next) = self.next() {
+            next.end_overdraft();
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Signals {
     last_barrier: AtomicU64,
     /// The last barrier that may overtake the batches on their way, as may those before it; 0 if none may.
     overtaking: AtomicU64,
+    /// The last barrier that is known to have left all tasks of all hosts.
+    all_passed: AtomicU64,
     /// Whether checkpoints are taken by themselves, and none is known to be impossible for now.
     has_checkpoints: AtomicBool,
     /// Whether an operator waits for a checkpoint that is not on its way.
@@ -310,6 +312,16 @@ impl Signals {
     /// The last barrier that may overtake batches.
     pub(crate) fn overtaking(&self) -> Epoch {
         Epoch(self.overtaking.load(Ordering::Acquire))
+    }
+
+    /// A barrier has left all tasks of all hosts.
+    pub(crate) fn all_passed(&self, Epoch(epoch): Epoch) {
+        self.all_passed.fetch_max(epoch, Ordering::AcqRel);
+    }
+
+    /// Whether a barrier that may overtake batches has not left all tasks.
+    pub(crate) fn overtakes(&self) -> bool {
+        self.overtaking() > Epoch(self.all_passed.load(Ordering::Acquire))
     }
 
     /// The last barrier that sources are to send.

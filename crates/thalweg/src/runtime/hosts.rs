@@ -644,7 +644,10 @@ impl JobHosts {
                 let mut state = lock(&self.state);
                 state.all_passed = epoch.max(state.all_passed);
                 drop(state);
-                self.with_job(|job| job.notify());
+                self.with_job(|job| {
+                    job.signals().all_passed(epoch);
+                    job.notify();
+                });
             }
             JobMessage::Order(order) => {
                 lock(&self.state).orders.push_back(order);

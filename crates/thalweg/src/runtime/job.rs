@@ -390,10 +390,11 @@ impl Job {
         passed[index] = epoch;
         let after = all(&passed);
         drop(passed);
-        if let Some(hosts) = &self.hosts
-            && after > before
-        {
-            hosts.passed(after);
+        if after > before {
+            match &self.hosts {
+                Some(hosts) => hosts.passed(after),
+                None => self.signals.all_passed(after),
+            }
         }
         self.notify();
     }

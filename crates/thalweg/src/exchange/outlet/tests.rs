@@ -242,6 +242,8 @@ fn without_credit_a_barrier_is_let_through_and_little_else() {
     lanes.overdraw();
     assert_eq!(lanes.resume(), Flow::Ready);
     lanes.event(Event::Barrier(Epoch(1)));
+    assert_eq!(lanes.resume(), Flow::Ready, "it has left the task");
+    lanes.end_overdraft();
     assert_eq!(lanes.resume(), Flow::Blocked, "what comes behind it waits");
     // In front of the next one, an operator has pending output.
     lanes.overdraw();

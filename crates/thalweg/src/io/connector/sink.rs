@@ -439,14 +439,16 @@ impl<K: Sink> WritePush<K> {
     }
 
     /// Whether records should wait for a checkpoint, which is requested unless it is on its way. They do not where none would come: in a
-    /// loop, while the job is drained, or where the program itself takes them.
+    /// loop, while the job is drained, or where the program itself takes them; nor while a barrier that has overtaken batches has
+    /// not left the tasks in front of this one, which may wait for it.
     fn waits_for_checkpoint(&mut self) -> bool {
         let Some(writer) = self.writer.as_mut().filter(|_| self.state.is_on()) else {
             return false;
         };
         let signals = self.op.signals();
         let comes = signals.has_checkpoints() && !signals.draining();
-        if !comes || self.epoch < signals.epoch() || self.op.depth() > Depth::default() {
+        let is_in_loop = self.op.depth() > Depth::default();
+        if !comes || self.epoch < signals.epoch() || signals.overtakes() || is_in_loop {
             return false;
         }
         let waits = guard(&self.op, || writer.has_enough());

@@ -35,7 +35,7 @@ fn saved(all: &Checkpoints, epoch: Epoch) -> Vec<(u64, u64)> {
 
 fn contents(table: &Table) -> Vec<(u64, u64)> {
     let mut contents = BTreeMap::new();
-    table.for_each(|key, value| drop(contents.insert(*key, *value)));
+    table.for_each(|key, value| _ = contents.insert(*key, *value));
     contents.into_iter().collect()
 }
 
