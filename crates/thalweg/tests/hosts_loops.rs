@@ -355,6 +355,33 @@ fn streams_from_outside_come_once() {
     .equals([vec![110u64, 10, 10, 10]]);
 }
 
+/// Numbers that are all in the last task, so that heads of other hosts wait for one.
+fn in_one_task(env: &Environment, end: u64) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+    env.parallel_iter(move |task, tasks| 0..if task + 1 == tasks { end } else { 0 })
+}
+
+/// Heads of an inner loop that have all of their input wait for one of another host, and what is behind them for a barrier that
+/// this one has let through.
+#[test]
+fn streams_into_inner_loops_are_held_back_by_heads_of_no_host() {
+    check(|env| {
+        let [more, others] = in_one_task(env, 200).split();
+        let (outcome, left) = numbers(env, 10)
+            .iterate(2, (), |numbers, _| {
+                let (inner, left) = numbers
+                    .merge(more)
+                    .iterate(2, (), |numbers, _| numbers.merge(others).shuffle())
+                    .all_rounds();
+                inner.for_each(drop);
+                left
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        left
+    })
+    .equals((0..10).chain(0..200).chain(0..200));
+}
+
 #[test]
 fn loops_end_by_their_condition() {
     check(|env| {

@@ -1,6 +1,6 @@
 //! An operator's identity, and the signals of its job.
 
-use super::{Depth, Epoch, catch, discard};
+use super::{Depth, Epoch, WeakWaker, catch, discard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -76,6 +76,8 @@ pub(crate) struct Signals {
     wants_checkpoint: AtomicBool,
     /// The barriers that did not pass a loop between two rounds, each with the operator that it came to within one.
     torn: Mutex<BTreeMap<Epoch, Arc<str>>>,
+    /// The tasks that let barriers through once they are torn.
+    let_through: Mutex<Vec<WeakWaker>>,
     ending: Mutex<Ending>,
     /// The job's outputs, to be published once every task has ended well.
     outputs: Mutex<Vec<Prepare>>,
@@ -341,11 +343,23 @@ impl Signals {
     /// As [`tear`](Self::tear), of an operator of any host.
     pub(crate) fn tear_here(&self, epoch: Epoch, operator: Arc<str>) {
         lock(&self.torn).entry(epoch).or_insert(operator);
+        lock(&self.let_through).iter().for_each(WeakWaker::wake);
+    }
+
+    /// Has a task of this host woken when a barrier is torn on any host.
+    pub(crate) fn wake_when_torn(&self, task: WeakWaker) {
+        lock(&self.let_through).push(task);
+    }
+
+    /// Whether a barrier is known to be torn, so that there is no checkpoint however it goes on. Once it has left all tasks,
+    /// that is not known any more.
+    pub(crate) fn is_torn(&self, epoch: Epoch) -> bool {
+        lock(&self.torn).contains_key(&epoch)
     }
 
     /// Whether nothing follows a barrier, and a job cannot go on from there: it never leaves all tasks.
     pub(crate) fn is_torn_at_last(&self, epoch: Epoch) -> bool {
-        self.is_last_barrier(epoch) && lock(&self.torn).contains_key(&epoch)
+        self.is_last_barrier(epoch) && self.is_torn(epoch)
     }
 
     /// The operator to which a barrier has come within a round of a loop, if there is one. What is known of earlier barriers
@@ -558,6 +572,7 @@ fn hand_over(outputs: Vec<Publish>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::flow::{Wake, Waker};
     use std::sync::atomic::AtomicUsize;
 
     fn file(name: &str, works: bool, seen: &Arc<Mutex<Vec<String>>>) -> Publish {
@@ -638,6 +653,29 @@ mod tests {
         signals.finish();
         assert_eq!(signals.take_failure().unwrap().kind(), ErrorKind::Panic);
         assert!(lock(&seen).is_empty());
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+
+    impl Wake for Woken {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_torn_barrier_wakes_tasks_and_is_known_until_it_has_left_all() {
+        let (signals, waker, woken) =
+            (Signals::default(), Waker::default(), Arc::new(Woken::default()));
+        waker.set(Arc::clone(&woken) as _);
+        signals.wake_when_torn(waker.downgrade());
+        signals.tear(Epoch(2), "merge".into());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert_eq!([1, 2, 3].map(|epoch| signals.is_torn(Epoch(epoch))), [false, true, false]);
+        assert_eq!(signals.torn(Epoch(2)).as_deref(), Some("merge"));
+        assert!(!signals.is_torn(Epoch(2)));
     }
 
     #[test]

@@ -21,7 +21,8 @@
 //! requested a barrier learns its number with the order to send it. Where a barrier of a checkpoint is slow, the first host lets it
 //! overtake batches on all hosts. A job that is suspended gets a last barrier, behind which
 //! no source of any host reads. The first host learns of a barrier that comes to an operator of any host within a round of a
-//! loop: it may be the last one, which then never leaves all tasks.
+//! loop: it may be the last one, which then never leaves all tasks. It passes that on to all hosts, where heads of loops let the
+//! barrier through while they wait for what may be held back by it.
 //!
 //! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
 //! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained. When the checkpoint counts,
@@ -106,6 +107,8 @@ struct State {
     passed: Least<Last>,
     /// The last barrier that has left every task of all hosts.
     all_passed: Epoch,
+    /// On the first host: the barriers that were torn, and that it has passed on as such. Not those that have left all tasks.
+    torn: BTreeSet<Epoch>,
     /// Whether the first host has passed on that the job is drained.
     drains: bool,
     /// How many barriers this host has requested.
@@ -606,7 +609,20 @@ impl JobHosts {
             }
             JobMessage::Drain => self.with_job(|job| job.drain_here()),
             JobMessage::WantsCheckpoint => self.with_job(|job| job.want_checkpoint_here()),
-            JobMessage::Torn(epoch, operator) => self.with_job(|job| {
+            JobMessage::Torn(epoch, operator) => {
+                let mut state = lock(&self.state);
+                let all_passed = state.all_passed;
+                state.torn.retain(|torn| *torn > all_passed);
+                // Each task to which it comes within a round reports it.
+                let is_news = state.torn.insert(epoch);
+                drop(state);
+                let torn = JobMessage::LetThrough(epoch, operator);
+                if is_news {
+                    self.send_down(&torn);
+                }
+                self.take(self.me, torn);
+            }
+            JobMessage::LetThrough(epoch, operator) => self.with_job(|job| {
                 job.signals().tear_here(epoch, operator);
                 job.notify();
             }),

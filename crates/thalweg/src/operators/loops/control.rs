@@ -43,8 +43,6 @@ pub struct Control<S> {
     gathered: AtomicU64,
     /// Which barriers pass the loop before its next round.
     boundary: Mutex<Boundary>,
-    /// The last barrier that has come to a head of an inner loop.
-    come: AtomicU64,
     /// How many rounds had ended at the checkpoint that the job has begun with, and whether the loop was over.
     before: OnceLock<(u64, bool)>,
     /// Restores what the heads have saved, on a host that may have none of them. A pointer, since tails and readers know `S`
@@ -130,7 +128,6 @@ impl<S: Data + Clone + Sync> Control<S> {
             complete: AtomicU64::new(0),
             gathered: AtomicU64::new(0),
             boundary: Mutex::default(),
-            come: AtomicU64::new(0),
             before: OnceLock::new(),
             restore_here: Self::restore_from_heads,
             join: OnceLock::new(),
@@ -219,18 +216,6 @@ impl<S: Clone> Control<S> {
             boundary.last = signals.epoch();
         }
         boundary.last
-    }
-
-    /// A barrier has come to a head of an inner loop. If others do not get it, since their input is complete, it is torn: it has
-    /// come from outside of the outer loop, within the first round.
-    pub(super) fn barrier_came(&self, Epoch(epoch): Epoch) {
-        self.come.fetch_max(epoch, Ordering::AcqRel);
-        lock(&self.tasks).heads.iter().for_each(Waker::wake);
-    }
-
-    /// The last one that has come to a head of an inner loop.
-    pub(super) fn last_come(&self) -> Epoch {
-        Epoch(self.come.load(Ordering::Acquire))
     }
 
     /// From now on, heads of this host send no barriers but those that were requested. Returns which these are: on one host, they

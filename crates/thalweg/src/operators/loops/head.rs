@@ -145,6 +145,7 @@ where
         N: Push<X::Out, C::Time> + 'static,
     {
         self.control.add_head(cx.waker.clone());
+        cx.op(self.op).signals().wake_when_torn(cx.waker.downgrade());
         // It is that of all tasks; the first one saves it. An inner loop has none: barriers come between its runs.
         let saved = match self.control.is_inner() {
             true => StateHandle::none(),
@@ -318,20 +319,19 @@ where
         }
     }
 
-    /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one. The
-    /// head of an inner loop sends what has come to another one: operators behind both would wait for it, and hold back the
-    /// stream from outside that the other one waits for.
+    /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one.
+    /// The head of an inner loop sends what is torn, and may have come to another head: operators behind both would wait for
+    /// it, and hold back the stream from outside that the other one waits for.
     fn sends_barrier(&mut self) -> bool {
-        let last = match (self.control.is_inner(), self.saved.is_on()) {
-            (true, _) => self.control.last_come(),
-            (false, true) => self.control.barriers(self.op.signals()),
-            (false, false) => return false,
+        let (next, signals) = (self.epoch.next(), self.op.signals());
+        let comes = match self.control.is_inner() {
+            true => signals.is_torn(next),
+            false => self.saved.is_on() && next <= self.control.barriers(signals),
         };
-        if self.epoch >= last {
-            return false;
+        if comes {
+            self.pass(Event::Barrier(next));
         }
-        self.pass(Event::Barrier(self.epoch.next()));
-        true
+        comes
     }
 
     /// Whether the last barrier of a job that is suspended was sent. One that is drained ends well.
@@ -398,12 +398,7 @@ where
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
             // It was torn, and this head has sent it when its input was complete.
             Event::Barrier(epoch) if epoch <= self.epoch => {}
-            Event::Barrier(epoch) => {
-                if self.control.is_inner() {
-                    self.control.barrier_came(epoch);
-                }
-                self.pass(event);
-            }
+            Event::Barrier(_) => self.pass(event),
             // Events of an outer loop: the runs of this loop that belong to the round have ended.
             Event::Round(Depth(depth)) if depth + 1 < self.depth.0 => self.ends.event(event),
             Event::End if self.control.is_inner() => self.pass(event),

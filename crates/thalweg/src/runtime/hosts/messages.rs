@@ -39,6 +39,8 @@ pub(super) enum JobMessage {
     WantsCheckpoint,
     /// A barrier has come to this operator of a host within a round of a loop: there is no checkpoint.
     Torn(Epoch, Arc<str>),
+    /// The same of any host: heads of loops that wait let the barrier through, on all hosts.
+    LetThrough(Epoch, Arc<str>),
     /// A host requests that the job be suspended, and says why.
     Suspend(String),
     /// A host requests a barrier. It numbers its requests.
@@ -147,6 +149,7 @@ impl JobMessage {
             | Self::Drain
             | Self::Barrier(..)
             | Self::Overtake(_)
+            | Self::LetThrough(..)
             | Self::AllPassed(_)
             | Self::Order(SaveOrder::Save(_) | SaveOrder::Counts { .. } | SaveOrder::Fails(_)) => {
                 Way::Down
@@ -204,6 +207,10 @@ impl JobMessage {
             Self::WantsCheckpoint => 20u8.encode(out),
             Self::Torn(Epoch(epoch), operator) => {
                 (25u8, *epoch).encode(out);
+                operator.to_string().encode(out);
+            }
+            Self::LetThrough(Epoch(epoch), operator) => {
+                (30u8, *epoch).encode(out);
                 operator.to_string().encode(out);
             }
             Self::Suspend(why) => {
@@ -308,6 +315,10 @@ impl JobMessage {
             27 => Self::DrainRequest,
             28 => Self::AllPassed(Epoch(u64::decode(input)?)),
             29 => Self::Overtake(Epoch(u64::decode(input)?)),
+            30 => {
+                let epoch = Epoch(u64::decode(input)?);
+                Self::LetThrough(epoch, String::decode(input)?.into())
+            }
             _ => return Err(DecodeError::invalid("a message about a job")),
         })
     }

@@ -143,6 +143,32 @@ fn barriers_are_requested_by_any_host_and_ordered_through_others() {
 }
 
 #[test]
+fn a_barrier_that_is_torn_on_any_host_is_known_to_be_torn_on_all() {
+    for seed in 0..20 {
+        let mut hosts = Seven::new(seed);
+        let by = 1 + seed as usize % 6;
+        hosts.jobs[by].signals().tear(Epoch(2), "merge".into());
+        assert_eq!(hosts.network.ways(), BTreeSet::from([(HostId(by), HostId(0))]));
+        hosts.deliver();
+        let ordered = [(HostId(0), HostId(1)), (HostId(0), HostId(4))];
+        assert_eq!(hosts.network.ways(), BTreeSet::from(ordered));
+        hosts.settle();
+        for job in &hosts.jobs {
+            let are_torn = [1, 2].map(|epoch| job.signals().is_torn(Epoch(epoch)));
+            assert_eq!(are_torn, [false, true], "seed {seed}");
+        }
+        // As each task does to which it comes. That is passed on once.
+        hosts.jobs[3].signals().tear(Epoch(2), "merge".into());
+        hosts.deliver();
+        assert!(hosts.network.ways().is_empty());
+        // An earlier one is, too, which has come to another host.
+        hosts.jobs[6].signals().tear(Epoch(1), "zip".into());
+        hosts.settle();
+        assert!(hosts.jobs.iter().all(|job| job.signals().is_torn(Epoch(1))), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_job_that_any_host_drains_is_drained_on_all_and_ordered_once() {
     for seed in 0..20 {
         let mut hosts = Seven::new(seed);
