@@ -709,6 +709,48 @@ fn barriers_pass_while_a_loop_with_a_loop_runs() {
     barriers_pass(env.start().unwrap(), &over);
 }
 
+/// Looks for a minute.
+fn soon(is_so: impl Fn() -> bool) -> bool {
+    (0..60_000).any(|_| {
+        thread::sleep(Duration::from_millis(1));
+        is_so()
+    })
+}
+
+/// Numbers that nearly all are in one task, and most of them there once the flag is set.
+fn held(
+    env: &Environment,
+    going_on: &Arc<AtomicBool>,
+) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
+    let going_on = Arc::clone(going_on);
+    env.parallel_iter(move |task, _| {
+        let goes_on = Arc::clone(&going_on);
+        (0..if task == 1 { 400_000u64 } else { 1 }).inspect(move |n| {
+            while *n == 1000 && !goes_on.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        })
+    })
+}
+
+/// Requests a barrier while [`held`] numbers wait, and lets these go on behind it. The job must end.
+fn ends_with_a_barrier(job: JobHandle, going_on: &AtomicBool) {
+    thread::scope(|scope| {
+        let job = &job;
+        // Meanwhile the other tasks come as far as they can. It ends in any case.
+        thread::sleep(Duration::from_millis(100));
+        scope.spawn(move || _ = job.barrier());
+        thread::sleep(Duration::from_millis(20));
+        going_on.store(true, Ordering::Relaxed);
+        let ends = soon(|| job.is_over());
+        if !ends {
+            job.cancel();
+        }
+        assert!(ends, "the barrier holds back what the loop waits for");
+    });
+    job.wait().unwrap();
+}
+
 /// Heads of an inner loop whose input is complete wait for those with input from outside, and what is behind them all for a
 /// barrier from each. It must not hold back the rest of that input.
 #[test]
@@ -716,17 +758,7 @@ fn a_barrier_in_the_first_round_holds_back_no_stream_into_an_inner_loop() {
     let folder = tempfile::tempdir().unwrap();
     let env = with_checkpoints(folder.path());
     let going_on = Arc::new(AtomicBool::new(false));
-    let goes_on = Arc::clone(&going_on);
-    // One task has nearly all numbers, most of them behind the barrier.
-    let outside = env.parallel_iter(move |task, _| {
-        let goes_on = Arc::clone(&goes_on);
-        (0..if task == 1 { 400_000u64 } else { 1 }).inspect(move |n| {
-            while *n == 1000 && !goes_on.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(1));
-            }
-        })
-    });
-    let [more, others] = outside.split();
+    let [more, others] = held(&env, &going_on).split();
     let (outcome, left) = env
         .range(0..1)
         .iterate(1, (), |numbers, _| {
@@ -740,24 +772,78 @@ fn a_barrier_in_the_first_round_holds_back_no_stream_into_an_inner_loop() {
         .all_rounds();
     outcome.for_each(drop);
     let count = left.count().collect_one();
-    let job = env.start().unwrap();
-    thread::scope(|scope| {
-        let job = &job;
-        // Meanwhile the other tasks come as far as they can. It ends in any case.
-        thread::sleep(Duration::from_millis(100));
-        going_on.store(true, Ordering::Relaxed);
-        scope.spawn(move || _ = job.barrier());
-        let ends = (0..60_000).any(|_| {
-            thread::sleep(Duration::from_millis(1));
-            job.is_over()
-        });
-        if !ends {
-            job.cancel();
-        }
-        assert!(ends, "the barrier holds back what the loop waits for");
-    });
-    job.wait().unwrap();
+    ends_with_a_barrier(env.start().unwrap(), &going_on);
     assert_eq!(count.take().unwrap(), Some(1 + 2 * 400_002));
+}
+
+/// What is behind a loop waits for a barrier from its heads, which are in the first round. It must not hold back a stream from
+/// the source of another one that the round waits for.
+#[test]
+fn a_barrier_in_the_first_round_holds_back_no_stream_past_the_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = with_checkpoints(folder.path());
+    let [begun, going_on] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let [others, past] = held(&env, &going_on).split();
+    let begins = Arc::clone(&begun);
+    let (outcome, left) = env
+        .range(0..10)
+        .iterate(1, (), |numbers, _| {
+            let given = numbers.inspect(move |_| begins.store(true, Ordering::Relaxed));
+            given.merge(others).shuffle()
+        })
+        .all_rounds();
+    outcome.for_each(drop);
+    let count = left.merge(past).count().collect_one();
+    let job = env.start().unwrap();
+    let has_begun = soon(|| begun.load(Ordering::Relaxed));
+    ends_with_a_barrier(job, &going_on);
+    assert_eq!(count.take().unwrap(), Some(10 + 2 * 400_002));
+    assert!(has_begun);
+}
+
+/// The same of the heads of an inner loop, with which the outer one shares its tasks, and what is behind each.
+#[test]
+fn a_barrier_in_the_first_round_holds_back_no_stream_past_a_loop_with_a_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = with_checkpoints(folder.path());
+    let [begun, going_on] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let [others, more] = held(&env, &going_on).split();
+    let [past, within] = more.split();
+    let begins = Arc::clone(&begun);
+    let (outcome, left) = env
+        .range(0..10)
+        .iterate(1, (), |numbers, _| {
+            let (inner, left) = numbers
+                .iterate(1, (), |numbers, _| {
+                    let given = numbers.inspect(move |_| begins.store(true, Ordering::Relaxed));
+                    given.merge(others).shuffle()
+                })
+                .all_rounds();
+            inner.for_each(drop);
+            left.merge(within)
+        })
+        .all_rounds();
+    outcome.for_each(drop);
+    let count = left.merge(past).count().collect_one();
+    let job = env.start().unwrap();
+    let has_begun = soon(|| begun.load(Ordering::Relaxed));
+    ends_with_a_barrier(job, &going_on);
+    assert_eq!(count.take().unwrap(), Some(10 + 3 * 400_002));
+    assert!(has_begun);
+}
+
+/// As above, in runs that are interrupted: what is saved at such a barrier must not count.
+#[test]
+fn streams_that_go_into_loops_and_past_them_are_restored() {
+    restored!(|env: &Environment| {
+        let [others, past] = dealt(env, 300).split();
+        let (outcome, left) = dealt(env, 10)
+            .iterate(3, (), |numbers, _| numbers.merge(others).shuffle())
+            .all_rounds();
+        outcome.for_each(drop);
+        left.merge(past)
+    })
+    .equals((0_u64..10).chain(0..300).chain(0..300));
 }
 
 #[test]

@@ -379,7 +379,48 @@ fn streams_into_inner_loops_are_held_back_by_heads_of_no_host() {
         outcome.for_each(drop);
         left
     })
-    .equals((0..10).chain(0..200).chain(0..200));
+    .equals((0_u64..10).chain(0..200).chain(0..200));
+}
+
+/// What is behind a loop waits for barriers from the heads of all hosts, and the first round for a stream with the same source
+/// as the one that is held back by that.
+#[test]
+fn streams_past_loops_are_held_back_by_heads_of_no_host() {
+    check(|env| {
+        let [others, past] = in_one_task(env, 200).split();
+        let (outcome, left) = numbers(env, 10)
+            .iterate(2, (), |numbers, _| numbers.merge(others).shuffle())
+            .all_rounds();
+        outcome.for_each(drop);
+        left.merge(past)
+    })
+    .equals((0_u64..10).chain(0..200).chain(0..200));
+}
+
+/// As above, in loops with loops, and with barriers whenever the job runs.
+#[test]
+fn barriers_in_the_first_round_hold_back_no_stream_on_any_host() {
+    every_host(|env, _| {
+        let [more, others] = in_one_task(env, 300).split();
+        let [others, past] = others.split();
+        let (outcome, left) = numbers(env, 10)
+            .iterate(1, (), |numbers, _| {
+                let (inner, left) = numbers
+                    .merge(more)
+                    .iterate(1, (), |numbers, _| numbers.merge(others).shuffle())
+                    .all_rounds();
+                inner.for_each(drop);
+                left
+            })
+            .all_rounds();
+        outcome.for_each(drop);
+        let count = left.merge(past).count().collect_one();
+        let job = env.start()?;
+        (0..20).try_for_each(|_| job.barrier())?;
+        job.wait()?;
+        assert_eq!(count.take()?, Some(10 + 3 * 300));
+        Ok(())
+    });
 }
 
 #[test]

@@ -1,4 +1,10 @@
 //! The head of a loop: passes each round its input, and waits for the decision after it.
+//!
+//! A stream from outside the loop that has not ended brings barriers into the body within the first round. They are torn: there
+//! is no checkpoint. But where what is behind the loop is merged with another stream, a barrier of that one waits for the same
+//! barrier from every head, and holds the stream back meanwhile. If the stream that the round waits for has the same source,
+//! neither goes on. So heads let through what is torn, once their host knows that it is: while a round runs, to what is behind
+//! the loop, and heads of an inner loop before a round, to the body too.
 
 use super::control::{Control, Needs, Verdict};
 use super::hosts::Gathering;
@@ -176,6 +182,7 @@ where
             saved,
             was_over,
             epoch: Epoch::default(),
+            beside: Epoch::default(),
             left: Epoch::default(),
             held: Event::End,
             ends: Forked((Body { given: 0, next }, Forked((left, outcome)))),
@@ -209,8 +216,10 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     saved: StateHandle,
     /// Whether the loop was over at the checkpoint that the job has begun with.
     was_over: bool,
-    /// The last barrier that was sent, and the last one that has left the stage.
+    /// The last barrier that was sent to the body, and the last one that was sent only to what is behind the loop.
     epoch: Epoch,
+    beside: Epoch,
+    /// The last one that was sent to the body and has left the stage.
     left: Epoch,
     /// The event that is held back until the loop is over.
     held: Event,
@@ -334,6 +343,21 @@ where
         comes
     }
 
+    /// While a round runs, sends the next barrier to what is behind the loop, if it is torn. The body gets it before the next
+    /// round, if there is one. A barrier that is not torn waits for the decision: what the last round leaves comes before it.
+    fn sends_beside(&mut self) -> bool {
+        let next = self.epoch.max(self.beside).next();
+        // The body may be waiting meanwhile, for a loop within it.
+        let may = self.phase == Phase::Waiting
+            && self.op.signals().is_torn(next)
+            && self.ends.0.1.resume() == Flow::Ready;
+        if may {
+            self.beside = next;
+            self.ends.0.1.event(Event::Barrier(next));
+        }
+        may
+    }
+
     /// Whether the last barrier of a job that is suspended was sent. One that is drained ends well.
     fn is_suspended(&self) -> bool {
         let signals = self.op.signals();
@@ -345,7 +369,10 @@ where
             self.epoch = epoch;
         }
         self.save(event, self.was_over);
-        self.ends.event(event);
+        match event {
+            Event::Barrier(epoch) if epoch <= self.beside => self.ends.0.0.event(event),
+            _ => self.ends.event(event),
+        }
     }
 
     /// Ends the loop: emits its outcome.
@@ -432,6 +459,7 @@ where
             self.fail(error);
         }
         loop {
+            while self.sends_beside() {}
             match self.ends.resume() {
                 Flow::Ready => self.left = self.epoch,
                 other => return other,
