@@ -24,8 +24,9 @@ use crate::state::GroupTable;
 /// Whether tables that are in the nearest caches are saved in parts, too. Saving such a table takes half a millisecond at most,
 /// so only tests do, whose tables are small.
 pub(crate) const EVERY_TABLE: bool = cfg!(test);
-/// The slots that are saved between two batches: it takes some ten microseconds.
-const PART: usize = if cfg!(test) { 4 } else { 2048 };
+/// The slots that are saved between two batches: it takes some hundred microseconds. With fewer, most of a table of keys in no
+/// order would be saved by records, one state at a time, which costs several times as much.
+const PART: usize = if cfg!(test) { 4 } else { 32 << 10 };
 /// A table is saved in so many parts at most, however large it is: the snapshot waits for all of them.
 const PARTS: usize = if cfg!(test) { 16 } else { 256 };
 
