@@ -308,8 +308,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.table.prefetch_slot(hash);
     }
 
-    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one, nor on disk.
-    /// Keys that are known are visited even when the job has failed, until it stops.
+    /// Goes to a key, whose state `start` makes if it is new. `None` when there is no room for a new one, nor on disk, and once
+    /// the job has failed: what a key had may be on disk, and cannot be read then.
     #[inline(always)]
     pub(crate) fn visit(
         &mut self,
@@ -332,6 +332,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             accounts.changed(Counts { spent: true, heap: 0 }, Counts::of(&state));
             (Slot { armed: Default::default(), state }, accounts.is_crowded())
         });
+        if accounts.failed {
+            return None;
+        }
         let state = &known.value.state;
         let before = Counts::of(state);
         let due = if S::Clocks::ANY_ORDER && !is_new { state.due(TimerClock::Event) } else { None };

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::*;
-use crate::data::Data;
+use crate::data::{Data, DecodeError, Schema};
 use crate::error::ErrorKind;
 use crate::flow::{Depth, Op, Signals};
 use crate::memory::{Claim, MemoryPool};
@@ -528,6 +528,42 @@ mod on_disk {
         assert_eq!(failure.kind(), ErrorKind::Io, "{failure}");
         assert!(failure.to_string().contains("file"), "{failure}");
         assert_eq!(until(&mut keys, 0), []);
+    }
+
+    /// A state that cannot be read back.
+    struct Unreadable;
+
+    impl Data for Unreadable {
+        fn encode(&self, _: &mut Vec<u8>) {}
+
+        fn decode(_: &mut &[u8]) -> Result<Self, DecodeError> {
+            Err(DecodeError::invalid("a state"))
+        }
+
+        fn key_hash(&self) -> u64 {
+            0
+        }
+
+        fn schema() -> Schema {
+            u64::schema()
+        }
+    }
+
+    /// A new state in place of one that is on disk would give wrong results until the job stops.
+    #[test]
+    fn no_key_is_visited_after_one_that_could_not_be_read() {
+        let mut keys: KeyedTimers<u32, Remembered<Unreadable>> =
+            keys_of(1 << 20, spill_dir(), &Clock::simulated());
+        let visit = |keys: &mut KeyedTimers<u32, Remembered<Unreadable>>, key: u32| {
+            let hash = key.key_hash();
+            let visit = keys.visit(hash, &key, || Remembered(Unreadable));
+            visit.map(|visit| visit.leave(hash)).is_some()
+        };
+        assert!((0..10).all(|key| visit(&mut keys, key)));
+        assert!(keys.evict() && !keys.cold.is_empty() && !keys.has_failed());
+        let visited = (0..10).filter(|key| visit(&mut keys, *key)).count();
+        assert!(keys.has_failed() && visited < 10, "{visited}");
+        assert!(!(0..10).any(|key| visit(&mut keys, key)));
     }
 
     /// Tests of operators, where keys go to disk every now and then.
