@@ -884,6 +884,11 @@ impl Saving {
     pub(crate) fn refuse(&mut self, why: impl Into<String>) {
         self.refused.get_or_insert(why.into());
     }
+
+    #[cfg(test)]
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
 }
 
 #[cfg(test)]

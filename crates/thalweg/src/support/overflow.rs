@@ -56,6 +56,8 @@ pub(crate) struct Overflow<S: Wire + ?Sized, E: Data> {
     on_disk: Vec<(WrittenPart<S, E>, u32)>,
     /// The bytes of all parts written so far.
     bytes: u64,
+    /// Whether something could not be written, and is nowhere: the job has failed.
+    lost: bool,
 }
 
 /// States, and the records that arrived after them.
@@ -170,6 +172,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
             depth: 1,
             on_disk: Vec::new(),
             bytes: 0,
+            lost: false,
         }
     }
 
@@ -182,10 +185,13 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     ///
     /// # Errors
     ///
-    /// If the disk is full or cannot be written; then it is refused too.
+    /// If the disk is full or cannot be written; then it is refused too, and so it is once something could not be written.
     pub(crate) fn save(&mut self, out: &mut Saving) -> Result<()> {
         if self.depth > 0 || !self.on_disk.is_empty() {
             out.refuse("some of its keys are being read back from disk");
+        }
+        if self.lost {
+            out.refuse("some of its keys could not be moved to disk");
         }
         let note = |part: usize, has_states| Note { part: part as u64, has_states };
         for (at, part) in self.restored.iter().enumerate() {
@@ -300,7 +306,8 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     pub(crate) fn evicted(&mut self) -> Result<()> {
         self.frozen = true;
         let _ = self.reservation.try_resize(0);
-        self.parts.iter_mut().try_for_each(|part| part.states.rest())
+        let written = self.parts.iter_mut().try_for_each(|part| part.states.rest());
+        self.note_lost(written)
     }
 
     /// Writes a record whose key has this hash.
@@ -309,8 +316,8 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     ///
     /// If the disk is full or cannot be written, or nothing may go there.
     pub(crate) fn write(&mut self, hash: u64, item: &S::Of<'_>) -> Result<()> {
-        self.check_backend()?;
-        self.part(hash).records.push(item)
+        let written = self.check_backend().and_then(|()| self.part(hash).records.push(item));
+        self.note_lost(written)
     }
 
     /// Whether anything is on disk that is still to be processed.
@@ -324,8 +331,14 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     ///
     /// As of [`write`](Self::write).
     pub(crate) fn write_state(&mut self, hash: u64, state: &E) -> Result<()> {
-        self.check_backend()?;
-        self.part(hash).states.push(state)
+        let written = self.check_backend().and_then(|()| self.part(hash).states.push(state));
+        self.note_lost(written)
+    }
+
+    /// Notes that something is nowhere if it could not be written.
+    fn note_lost(&mut self, written: Result<()>) -> Result<()> {
+        self.lost |= written.is_err();
+        written
     }
 
     /// Fails if nothing may be on disk.
@@ -371,5 +384,25 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
             states: FilesReader::of(&part.states),
             records: FilesReader::of(&part.records),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryPool;
+
+    #[test]
+    fn there_is_no_checkpoint_without_what_could_not_be_written() {
+        let spill = SpillDir::new(std::env::temp_dir(), "keys");
+        let part = Overflow::<u64, u64>::of_part(MemoryPool::new(1 << 20).reserve(), spill);
+        let mut overflow = Overflow { depth: 0, in_memory: true, ..part };
+        let mut before = Saving::default();
+        overflow.save(&mut before).unwrap();
+        assert!(!before.is_refused());
+        overflow.write_state(7, &7).unwrap_err();
+        let mut after = Saving::default();
+        overflow.save(&mut after).unwrap();
+        assert!(after.is_refused());
     }
 }

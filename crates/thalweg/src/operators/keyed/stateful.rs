@@ -330,6 +330,10 @@ where
             other => {
                 let core = &mut self.core;
                 self.state.save(other, |out| {
+                    // Records without room are dropped since.
+                    if core.failed {
+                        out.refuse("some of its records could not be moved to disk");
+                    }
                     if let Err(error) = save(&core.table, &mut core.overflow, out) {
                         core.fail(error);
                     }
