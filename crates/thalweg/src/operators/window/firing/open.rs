@@ -321,25 +321,23 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
                 return !self.failed;
             }
             self.failed = true;
-            if self.in_memory {
-                self.op.fail(self.kept_in_memory());
-                return false;
-            }
-            let what = format!(
-                "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
-                 budget of {} bytes has no room, and windows with early or late results, or of which more than {OVERLAP} overlap, do \
-                 not go to disk; shorter ones, a smaller state (as of a count, in place of a list), or less lateness need less",
-                self.coming.keys(),
-                self.reservation.pool().limit(),
-            );
-            self.op.fail(self.reservation.refused(what));
+            self.op.fail(self.kept_off_disk());
         }
         !self.failed
     }
 
-    /// The error that is raised where they have no room, and the state backend keeps them off the disk.
-    pub(super) fn kept_in_memory(&self) -> Error {
-        kept_in_memory(&self.reservation)
+    /// The error that is raised where they have no room, and must stay in memory: for the state backend, or for what they are.
+    pub(super) fn kept_off_disk(&self) -> Error {
+        if self.in_memory {
+            return kept_in_memory(&self.reservation);
+        }
+        self.reservation.refused(format!(
+            "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
+             budget of {} bytes has no room, and windows with early or late results, or of which more than {OVERLAP} overlap, do \
+             not go to disk; shorter ones, a smaller state (as of a count, in place of a list), or less lateness need less",
+            self.coming.keys(),
+            self.reservation.pool().limit(),
+        ))
     }
 
     /// The bytes that tables may always occupy where they can go to disk: with less, they would go there all the time.

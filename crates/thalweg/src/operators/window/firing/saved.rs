@@ -114,7 +114,7 @@ impl SavedWindows {
         }
         match &mut windows.on_disk {
             Some(on_disk) => self.coming.restore_files(|file| on_disk.restore(&file))?,
-            None => self.coming.restore_files(|_| Err(windows.kept_in_memory()))?,
+            None => self.coming.restore_files(|_| Err(windows.kept_off_disk()))?,
         }
         let Windows { rolling, rolled, live, updates, .. } = windows;
         restore_keys(&self.rolling, |hash, key: &F::Key, there: Rolling<F::State>| {
