@@ -326,8 +326,12 @@ impl<I: Record + ?Sized, F, G: WatermarkGenerator<I>, N: Pipe> AssignPush<I, F, 
     /// Whether this task must wait until the tasks behind it have advanced.
     ///
     /// It does not wait while a barrier is pending. Receivers hold back what other tasks send until the barrier
-    /// has arrived from this task too, and the tasks that this one waits for could then not advance. Barriers do
-    /// not enter the body of a loop. Nor does it wait while the job is drained: the source may not get to its end before.
+    /// has arrived from this task too, and the tasks that this one waits for could then not advance.
+    ///
+    /// In the body of a loop that does not count: what the loop brings in comes between two rounds, so that a barrier would be
+    /// pending for the whole of a round. Only streams from outside bring barriers within a round, which are torn.
+    ///
+    /// Nor does it wait while the job is drained: the source may not get to its end before.
     fn must_wait(&self) -> bool {
         let Some(drift) = &self.drift else { return false };
         let signals = self.op.signals();
