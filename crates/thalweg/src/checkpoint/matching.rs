@@ -2,7 +2,7 @@
 
 use super::branches::is_number;
 use super::snapshot::{Snapshot, StateId};
-use super::{Checkpoints, Shape, Slot, advice};
+use super::{Checkpoints, IN_FLIGHT, Shape, Slot, advice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ impl Checkpoints {
     /// Checks, when all tasks are made, that the job's states have different names, and are those of the snapshot that it
     /// begins with, which is then given up. `is_elsewhere` says of the name of an operator whether all of its tasks are on
     /// other hosts. States that only the snapshot has are dropped if `may_drop`; `numbered` gives the kind of an operator in the
-    /// plan whose states have a number in place of a name, and might have had another one.
+    /// plan whose states have a number in place of a name, and might have had another one. Records in flight are never dropped.
     ///
     /// # Errors
     ///
@@ -59,11 +59,22 @@ impl Checkpoints {
             );
             return Err(Error::new(ErrorKind::Plan, what));
         }
-        if let Some(id) = doubtful(&of_none, &slots, &snapshot, numbered) {
-            let what = format!(
-                "the checkpoint has {id}, and this program has fewer such operators without names: which of them was removed is \
-                 not known, so that none of their states can be dropped: {advice}"
-            );
+        let what = if let Some(id) = of_none.iter().find(|id| id.name == IN_FLIGHT) {
+            // They are records of all that is behind the exchange, which may still be there.
+            Some(format!(
+                "the checkpoint has {id}, records on their way to an exchange that this program does not have, \
+                 and they cannot be dropped: {advice}; a savepoint of that program has none"
+            ))
+        } else {
+            doubtful(&of_none, &slots, &snapshot, numbered).map(|id| {
+                format!(
+                    "the checkpoint has {id}, and this program has fewer such operators without names: \
+                     which of them was removed is not known, so that none of their states can be \
+                     dropped: {advice}"
+                )
+            })
+        };
+        if let Some(what) = what {
             let error = Error::new(ErrorKind::Plan, what);
             if !self.is_trial() {
                 return Err(error);

@@ -59,6 +59,9 @@ use std::sync::{Arc, OnceLock};
 /// How the message begins by which a snapshot is refused that can be restored with other numbers of tasks.
 pub(crate) const OTHER_TASKS: &str = "the checkpoint cannot be restored with this number of tasks";
 
+/// The name of the records on their way to an operator that a barrier has overtaken.
+pub(crate) const IN_FLIGHT: &str = "overtaken";
+
 /// Which tasks of an operator get an entry that one of its tasks has saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Redistribution {

@@ -5,7 +5,8 @@ use super::conserve::conserved;
 use super::measure::measure;
 use super::{Builder, Edge, Operator, Plan, Stage, Strategy, Tie, TieKind};
 use crate::checkpoint::{
-    Checkpoints, OperatorIds, PlanComparison, Redistribution, Shape, StateHandle, StateId,
+    Checkpoints, IN_FLIGHT, OperatorIds, PlanComparison, Redistribution, Shape, StateHandle,
+    StateId,
 };
 use crate::config::StateBackend;
 use crate::data::{Data, Field, Schema, hash_bytes, mix};
@@ -118,7 +119,7 @@ impl<'a> TaskContext<'a> {
             return StateHandle::none();
         }
         let shape = (batches_of::<E, T>(), self.plan.exchanges_to(self.stage));
-        self.state_of_operator(id, "overtaken", Redistribution::United, shape).if_any()
+        self.state_of_operator(id, IN_FLIGHT, Redistribution::United, shape).if_any()
     }
 
     fn state_of_entries(

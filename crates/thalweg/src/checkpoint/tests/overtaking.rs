@@ -85,3 +85,14 @@ fn a_program_with_other_exchanges_is_refused_what_was_in_flight() {
     );
     assert!(refused.to_string().contains("overtaken"), "{refused}");
 }
+
+#[test]
+fn what_was_in_flight_is_not_dropped_with_its_exchange() {
+    let (snapshot, ..) = taken(0, true);
+    let env = dropping();
+    // Without the exchange, and all that was behind it but for the sink.
+    drop(env.range(0..RECORDS).map(|n| (n % 50, n)).collect::<Vec<_>>());
+    let begun = Checkpoints::new(Some(snapshot), None);
+    let refused = env.start_with(Some(&begun)).err().expect("it is refused").to_string();
+    assert!(refused.contains("records on their way"), "{refused}");
+}
