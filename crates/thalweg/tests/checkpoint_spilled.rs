@@ -100,12 +100,29 @@ fn savepoint(folder: &Path, number: u64) -> tempfile::TempDir {
 
 type Job<R> = fn(&Environment, &Run) -> Output<Vec<R>>;
 
-/// Runs a job until it has two checkpoints that refer to files of spilled records, and cancels it. Returns the folder.
+/// The newest checkpoint, and whether it refers to files of spilled records.
+fn newest(folder: &Path) -> (u64, bool) {
+    let all = CheckpointDir::open(folder.join("checkpoints")).unwrap().list().unwrap();
+    all.last().map_or((0, false), |file| {
+        // It is removed with a later one.
+        let own = fs::metadata(&file.path).map_or(file.bytes, |own| own.len());
+        (file.number, file.bytes > own)
+    })
+}
+
+/// Runs a job until it has some checkpoints that refer to files of spilled records, the newest included, and cancels it. Returns
+/// the folder.
 fn interrupted<R>(job: Job<R>, cores: usize) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let env = environment(folder.path(), cores);
-    interrupt(folder.path(), &env, job);
-    folder
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let env = environment(folder.path(), cores);
+        interrupt(folder.path(), &env, job);
+        // All may have come back from disk before the job was cancelled.
+        if newest(folder.path()).1 {
+            return folder;
+        }
+    }
+    panic!("no newest checkpoint has spilled records");
 }
 
 fn interrupt<R>(folder: &Path, env: &Environment, job: Job<R>) {
@@ -117,10 +134,9 @@ fn interrupt<R>(folder: &Path, env: &Environment, job: Job<R>) {
         assert!(began.elapsed() < Duration::from_secs(60), "no checkpoint has spilled records");
         assert!(!running.is_over(), "it ends before it has a checkpoint with spilled records");
         std::thread::sleep(Duration::from_millis(1));
-        let checkpoints = CheckpointDir::open(folder.join("checkpoints")).unwrap();
-        let newest = checkpoints.list().unwrap().last().map_or(0, |file| file.number);
-        if newest > last && !spilled(folder).is_empty() {
-            (with_files, last) = (with_files + 1, newest);
+        let (number, has_files) = newest(folder);
+        if number > last && has_files {
+            (with_files, last) = (with_files + 1, number);
         }
     }
     running.cancel();
