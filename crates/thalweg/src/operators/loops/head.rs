@@ -1,10 +1,21 @@
 //! The head of a loop: passes each round its input, and waits for the decision after it.
 //!
 //! A stream from outside the loop that has not ended brings barriers into the body within the first round. They are torn: there
-//! is no checkpoint. But where what is behind the loop is merged with another stream, a barrier of that one waits for the same
-//! barrier from every head, and holds the stream back meanwhile. If the stream that the round waits for has the same source,
-//! neither goes on. So heads let through what is torn, once their host knows that it is: while a round runs, to what is behind
-//! the loop, and heads of an inner loop before a round, to the body too.
+//! is no checkpoint. But where the results of the loop are merged with another stream, the merge waits for the same barrier
+//! from every head, and holds that stream back meanwhile. If the stream that the round waits for has the same source, the job
+//! would hang. So heads let torn barriers through, once their host has learned that they are torn: while a round runs, to the
+//! operators behind the loop; before a round, heads of an inner loop also to the body.
+//!
+//! No other operator waits with a barrier for a stream that the barrier holds back:
+//!
+//! * `connect`, `connect_after`, joins by a table and `zip` align both inputs in one place, and read the input that they do not
+//!   need yet while a lane of the other is held (`exchange/pair.rs`).
+//! * Sorted merges: senders emit after the end of their input, behind which there are no barriers (`Align::pass_events`).
+//! * `aligned` watermarks: tasks do not wait for others while a barrier is pending (`operators/time/assign.rs`), but in bodies
+//!   of loops, which have no checkpoints then.
+//! * `cache`: there are no checkpoints.
+//! * Bundled lanes align on arrival, and do not report torn barriers: a torn barrier comes into a body through a stream from
+//!   outside, which reports it.
 
 use super::control::{Control, Needs, Verdict};
 use super::hosts::Gathering;
