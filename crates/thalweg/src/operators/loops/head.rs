@@ -11,8 +11,8 @@
 //! * `connect`, `connect_after`, joins by a table and `zip` align both inputs in one place, and read the input that they do not
 //!   need yet while a lane of the other is held (`exchange/pair.rs`).
 //! * Sorted merges: senders emit after the end of their input, behind which there are no barriers (`Align::pass_events`).
-//! * `aligned` watermarks: tasks do not wait for others while a barrier is pending (`operators/time/assign.rs`), but in bodies
-//!   of loops, which have no checkpoints then.
+//! * `aligned` watermarks: tasks do not wait for others while a barrier is pending (`operators/time/assign.rs`). In bodies of
+//!   loops they do, but such jobs have no checkpoints.
 //! * `cache`: there are no checkpoints.
 //! * Bundled lanes align on arrival, and do not report torn barriers: a torn barrier comes into a body through a stream from
 //!   outside, which reports it.
