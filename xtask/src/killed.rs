@@ -1,8 +1,8 @@
 //! Example programs with checkpoints whose processes are killed with signal 9 at random moments, and that are started again, on
-//! other processes, until they end: what they have written then is what a run has that nothing disturbs.
+//! other numbers of processes, until they end: their output must equal that of an undisturbed run.
 //!
-//! A start has to go on from the newest checkpoint that there is. Moments, victims and processes follow from a seed, but what a
-//! job has done by then does not, so that the same seed need not fail again.
+//! A start has to go on from the newest checkpoint. Moments, victims and processes follow from a seed, but the progress of a
+//! job at a moment does not, so the same seed need not fail again.
 
 mod examples;
 mod moments;
@@ -27,12 +27,12 @@ pub(crate) const USUAL: u64 = 3;
 /// The time between checkpoints.
 const INTERVAL: &str = "10ms";
 
-/// A job that ends before so many kills is too short.
+/// A job that ends before this many kills is too short.
 const FEW: u64 = 2;
-/// So many jobs in a row that end before they are killed: they will be so.
+/// The most jobs in a row that may end before they are killed: further jobs would end so too.
 const PATIENCE: u64 = 20;
 
-/// What has happened to a program.
+/// Counts of a program's jobs, starts and kills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     jobs: u64,
@@ -53,7 +53,7 @@ impl AddAssign for Tally {
 }
 
 impl Tally {
-    /// Whether these are enough kills, and have shown something.
+    /// Whether there are enough kills, and a start has gone on from a checkpoint.
     fn is_enough(&self, kills: u64) -> bool {
         self.kills >= kills && self.resumed > 0
     }
@@ -66,11 +66,11 @@ impl Tally {
     }
 }
 
-/// Kills each program so many times.
+/// Kills each program this many times.
 pub(crate) fn check(kills: u64, seed: u64, totals: &mut Totals) -> Result<()> {
-    // It ends what was started with this process.
+    // `setpriv` ends the launcher with this process.
     setup::debian("setpriv", "util-linux")?;
-    // Its package has `kill`, which shells have as well, so that it seems to be there.
+    // The package of `kill`. Shells have a `kill` of their own, so a look-up of the command would not show that it is missing.
     setup::debian("pgrep", "procps")?;
     let setting = Setting::new()?;
     println!(
@@ -103,7 +103,7 @@ pub(crate) fn check(kills: u64, seed: u64, totals: &mut Totals) -> Result<()> {
 }
 
 impl Example {
-    /// Runs jobs until so many kills have fallen, and a start has gone on from a checkpoint.
+    /// Runs jobs until there are this many kills, and a start has gone on from a checkpoint.
     fn kill_often(&self, setting: &Setting, kills: u64, random: &mut Numbers) -> Result<Tally> {
         let (mut all, mut size, mut spared) = (Tally::default(), 1, 0);
         loop {
@@ -148,7 +148,7 @@ impl Example {
         Ok(rows)
     }
 
-    /// Runs a job to its end, which is killed at most so many times on the way, and checks what it has written.
+    /// Runs a job to its end, with at most this many kills, and checks its output.
     fn job(
         &self,
         setting: &Setting,
@@ -208,14 +208,14 @@ impl Example {
     }
 }
 
-/// These arguments, and more of them with values.
+/// These arguments, and further ones with values.
 fn with(arguments: &[String], more: &[(&str, &str)]) -> Vec<String> {
     let more = more.iter().flat_map(|&(flag, value)| [flag.to_owned(), value.to_owned()]);
     arguments.iter().cloned().chain(more).collect()
 }
 
-/// Whether a start has gone on from a checkpoint, by what it says: it must be the newest, whose number is `before`, or 0 if
-/// there was none. A start may have been killed before it says so.
+/// Whether a start has gone on from a checkpoint, by its output: it must be the newest, whose number is `before`, or 0 if there
+/// was none. A start may be killed before it prints that.
 fn is_resumed(before: u64, said: &str) -> Result<bool> {
     ensure!(!said.contains(" panicked at "), "a process has panicked: {said}");
     match resumed_from(said) {

@@ -1,4 +1,4 @@
-//! What jobs with checkpoints leave and say: the newest checkpoint of a folder, and the one from which a job goes on.
+//! Reads what jobs with checkpoints store and print: the newest checkpoint of a folder, and the one from which a job goes on.
 
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
@@ -25,7 +25,7 @@ fn number_of(name: &str) -> Option<u64> {
     name.strip_prefix("checkpoint-")?.strip_suffix(".state")?.parse().ok()
 }
 
-/// The number of the checkpoint from which a job goes on, by what its program says on standard error; `None` if it does not say
+/// The number of the checkpoint from which a job goes on, by the standard error of its program; `None` if it does not print
 /// that it goes on.
 pub(crate) fn resumed_from(said: &str) -> Option<u64> {
     let (_, rest) = said.split_once("the job goes on from checkpoint ")?;

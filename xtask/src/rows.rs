@@ -1,11 +1,11 @@
-//! The rows that a job has written into a folder, and how they are compared with those that it should have: in any order,
-//! each as often as it should be there.
+//! The rows that a job has written into a folder, and their comparison with the expected rows: in any order, but each the
+//! expected number of times.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
 
-/// Fails unless these are the rows, which are sorted.
+/// Fails unless the found rows, in any order, are `rows`, which must be sorted.
 pub(crate) fn same(mut found: Vec<String>, rows: &[String]) -> Result<()> {
     found.sort_unstable();
     if found == rows {
@@ -21,7 +21,7 @@ pub(crate) fn same(mut found: Vec<String>, rows: &[String]) -> Result<()> {
     )
 }
 
-/// The rows of the first of two sorted lists that the second does not have, or not as often.
+/// The rows of the first of two sorted lists that the second does not have, or has fewer times.
 fn beyond<'a>(rows: &'a [String], others: &[String]) -> Vec<&'a str> {
     let (mut beyond, mut others) = (Vec::new(), others.iter().peekable());
     for row in rows {
@@ -33,7 +33,7 @@ fn beyond<'a>(rows: &'a [String], others: &[String]) -> Vec<&'a str> {
     beyond
 }
 
-/// How many rows are in a way in which they should not be, and which the first is.
+/// The number of rows that are `how`, and the first of them.
 fn counted(rows: &[&str], how: &str) -> String {
     match rows {
         [] => format!("none is {how}"),

@@ -16,11 +16,11 @@
 //! A job that can have checkpoints is interrupted too, in half of the cases at a barrier that overtakes batches
 //! ([`alignment_timeout`](crate::config::CheckpointConfig::alignment_timeout)), and goes on with other numbers of cores: on one
 //! host, and on simulated hosts, of which some may be lost at once, be stopped for a while or be cut off from each other, and
-//! which have their checkpoints in files. In some of these runs, the storage of the checkpoints fails now and then, in every
-//! way in which an object store can: a request is refused, or done without an answer, or bytes are written in part. In others
-//! it is slow, so that the job goes on, sends barriers or ends while a checkpoint is written. Which series of runs a check
-//! makes depends on its place in the program; by default it is one, and `THALWEG_CHECK_SEEDS` adds others.
-//! `THALWEG_CHECK_SERIES` sets their number alone, of which there are 64.
+//! which have their checkpoints in files. In some of these runs, the storage of the checkpoints fails at times, in every way in
+//! which an object store can: a request is refused, or succeeds without an answer, or bytes are written in part. In others it
+//! is slow, so that the job goes on, sends barriers or ends while a checkpoint is written. Which series of runs a check makes
+//! depends on its place in the program; by default it is one, and `THALWEG_CHECK_SEEDS` adds others. `THALWEG_CHECK_SERIES`
+//! sets their number alone, of which there are 64.
 //!
 //! Results are compared as multisets, since the order between tasks is not defined; after
 //! [`ordered`](Check::ordered), they are compared as lists. Floats must be equal to the last bit: where the order of

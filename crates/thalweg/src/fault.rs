@@ -10,7 +10,7 @@ pub(crate) enum Fault {
     SavesLate,
     /// A checkpoint of several hosts lacks the part of the last of them.
     LosesAPart,
-    /// A barrier that overtakes batches does not save them.
+    /// The batches that a barrier overtakes are not saved.
     ForgetsInFlight,
     /// A barrier that passes in front of results of calls does not save their records.
     ForgetsCalls,
@@ -20,7 +20,7 @@ pub(crate) enum Fault {
     HasNoRoom,
     /// A checkpoint lacks the records that an operator has for its disk and has not written.
     LosesTheOpenBlock,
-    /// A state that changes while its table is being saved is not saved before.
+    /// A state is not saved before it changes, while its table is being saved.
     SavesWhatHasChanged,
     /// A run takes no notice of runs that have begun after it.
     LooksAtNoMarks,
@@ -94,14 +94,14 @@ mod tests {
         check(job).must_restore().seeds(16).agrees();
     }
 
-    /// The same where records are counted before they are sent.
+    /// The same for records that are counted before they are sent.
     #[test]
     fn a_job_of_counts_whose_checkpoints_are_checked() {
         let job = |env: &Environment| env.range(0..3000).shuffle().group_by(|n| *n % 300).count();
         check(job).must_restore().seeds(16).agrees();
     }
 
-    /// The same where each record is sent.
+    /// The same for records that are each sent.
     #[test]
     fn a_job_of_folds_whose_checkpoints_are_checked() {
         let job = |env: &Environment| {

@@ -90,7 +90,7 @@ impl fmt::Debug for Holder {
 pub struct Reservation {
     pool: MemoryPool,
     bytes: usize,
-    /// The most bytes that it may have, whatever the pool has.
+    /// The most bytes that may be reserved, however much is free in the pool.
     most: usize,
     claim: Claim,
     holder: Option<Arc<Holder>>,
@@ -274,13 +274,13 @@ impl Reservation {
         another.at_most(self.most)
     }
 
-    /// The same, which never has more than so many bytes.
+    /// The same reservation, limited to this many bytes.
     pub(crate) fn at_most(mut self, most: usize) -> Self {
         self.most = most;
         self
     }
 
-    /// Lets it have what the pool has, whatever [its limit](Self::at_most) was; returns whether it had one.
+    /// Removes the [limit](Self::at_most), so that only the pool limits the reservation; returns whether there was one.
     pub(crate) fn lift_limit(&mut self) -> bool {
         std::mem::replace(&mut self.most, usize::MAX) != usize::MAX
     }

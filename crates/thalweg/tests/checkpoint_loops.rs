@@ -540,7 +540,7 @@ fn loops_in_loops_are_restored() {
         left
     })
     .equals((0..24u64).map(|n| (n, n / 12 * 12 + 5)));
-    // A table that the outer loop gives anew in each of its rounds, and a third loop.
+    // A table that the outer loop sends in each of its rounds, and a third loop.
     restored!(|env: &Environment| {
         let (outcome, left) = dealt(env, 40)
             .iterate(5, (), |numbers, _| {
@@ -590,7 +590,7 @@ fn what_comes_into_an_inner_loop_from_outside_is_restored() {
         left
     })
     .equals((0..30u64).chain(1000..1900).chain(5000..5040).map(|n| n + 12));
-    // Of the table's rows, fifteen meet no partner in any round.
+    // Fifteen of the table's rows have no partner in any round.
     restored!(|env: &Environment| {
         let table = dealt(env, 20).map(|n| (n, n)).keyed();
         let counts = dealt(env, 5).replay(4, Vec::new(), |numbers, _| {
@@ -709,7 +709,7 @@ fn barriers_pass_while_a_loop_with_a_loop_runs() {
     barriers_pass(env.start().unwrap(), &over);
 }
 
-/// Looks for a minute.
+/// Polls for a minute.
 fn soon(is_so: impl Fn() -> bool) -> bool {
     (0..60_000).any(|_| {
         thread::sleep(Duration::from_millis(1));
@@ -717,7 +717,7 @@ fn soon(is_so: impl Fn() -> bool) -> bool {
     })
 }
 
-/// Numbers that nearly all are in one task, and most of them there once the flag is set.
+/// Numbers nearly all of which are in one task, most of them only once the flag is set.
 fn held(
     env: &Environment,
     going_on: &Arc<AtomicBool>,
@@ -733,11 +733,11 @@ fn held(
     })
 }
 
-/// Requests a barrier while [`held`] numbers wait, and lets these go on behind it. The job must end.
+/// Requests a barrier while [`held`] numbers wait, and releases them behind it. The job must end.
 fn ends_with_a_barrier(job: JobHandle, going_on: &AtomicBool) {
     thread::scope(|scope| {
         let job = &job;
-        // Meanwhile the other tasks come as far as they can. It ends in any case.
+        // Meanwhile the other tasks proceed as far as they can.
         thread::sleep(Duration::from_millis(100));
         scope.spawn(move || _ = job.barrier());
         thread::sleep(Duration::from_millis(20));
@@ -751,8 +751,8 @@ fn ends_with_a_barrier(job: JobHandle, going_on: &AtomicBool) {
     job.wait().unwrap();
 }
 
-/// Heads of an inner loop whose input is complete wait for those with input from outside, and what is behind them all for a
-/// barrier from each. It must not hold back the rest of that input.
+/// Heads of an inner loop whose input is complete wait for heads with input from outside, and the operators behind wait for a
+/// barrier from each head. The barrier must not hold back the rest of that input.
 #[test]
 fn a_barrier_in_the_first_round_holds_back_no_stream_into_an_inner_loop() {
     let folder = tempfile::tempdir().unwrap();
@@ -776,8 +776,8 @@ fn a_barrier_in_the_first_round_holds_back_no_stream_into_an_inner_loop() {
     assert_eq!(count.take().unwrap(), Some(1 + 2 * 400_002));
 }
 
-/// What is behind a loop waits for a barrier from its heads, which are in the first round. It must not hold back a stream from
-/// the source of another one that the round waits for.
+/// The operators behind a loop wait for a barrier from its heads, which are in the first round. The barrier must not hold back
+/// a stream whose source also feeds a stream that the round waits for.
 #[test]
 fn a_barrier_in_the_first_round_holds_back_no_stream_past_the_loop() {
     let folder = tempfile::tempdir().unwrap();
@@ -801,7 +801,7 @@ fn a_barrier_in_the_first_round_holds_back_no_stream_past_the_loop() {
     assert!(has_begun);
 }
 
-/// The same of the heads of an inner loop, with which the outer one shares its tasks, and what is behind each.
+/// The same for the heads of an inner loop, which share tasks with the outer loop, and the operators behind each loop.
 #[test]
 fn a_barrier_in_the_first_round_holds_back_no_stream_past_a_loop_with_a_loop() {
     let folder = tempfile::tempdir().unwrap();
@@ -832,7 +832,7 @@ fn a_barrier_in_the_first_round_holds_back_no_stream_past_a_loop_with_a_loop() {
     assert!(has_begun);
 }
 
-/// As above, in runs that are interrupted: what is saved at such a barrier must not count.
+/// As above, in runs that are interrupted: states saved at such a barrier must not be a checkpoint.
 #[test]
 fn streams_that_go_into_loops_and_past_them_are_restored() {
     restored!(|env: &Environment| {

@@ -399,7 +399,7 @@ fn states_of_keys_are_restored_and_their_records_come_in_order() {
     );
 }
 
-/// Numbers that have no end for the plan.
+/// Numbers whose stream has no end by the plan.
 fn endless(env: &Environment, run: &Run) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
     let run = run.clone();
     env.generate(f64::INFINITY, |n| (n < RECORDS).then_some(n)).inspect(move |_| run.see())
@@ -429,7 +429,7 @@ fn states_of_keys_without_an_end_are_restored() {
 fn unique_records_without_an_end_are_restored() {
     let unique = |env: &Environment, run: &Run| {
         let unique = endless(env, run).map(of_sixteen).unique();
-        // A few more, so that the numbers end first, which come twice.
+        // A few more than the numbers, each of which comes twice, so that the numbers end first.
         unique.zip(env.iter(0..RECORDS / 16 + 100)).map(|(key, _)| key).collect()
     };
     restored(unique, (0..RECORDS / 16).map(|key| of_sixteen(8 * key)));

@@ -360,8 +360,8 @@ fn in_one_task(env: &Environment, end: u64) -> Stream<impl Chain<Item = u64, Tim
     env.parallel_iter(move |task, tasks| 0..if task + 1 == tasks { end } else { 0 })
 }
 
-/// Heads of an inner loop that have all of their input wait for one of another host, and what is behind them for a barrier that
-/// this one has let through.
+/// Heads of an inner loop whose input is complete wait for a head of another host, and the operators behind them for a barrier
+/// that this head has let through.
 #[test]
 fn streams_into_inner_loops_are_held_back_by_heads_of_no_host() {
     check(|env| {
@@ -382,8 +382,8 @@ fn streams_into_inner_loops_are_held_back_by_heads_of_no_host() {
     .equals((0_u64..10).chain(0..200).chain(0..200));
 }
 
-/// What is behind a loop waits for barriers from the heads of all hosts, and the first round for a stream with the same source
-/// as the one that is held back by that.
+/// The operators behind a loop wait for barriers from the heads of all hosts, and the first round for a stream with the same
+/// source as the stream that they hold back meanwhile.
 #[test]
 fn streams_past_loops_are_held_back_by_heads_of_no_host() {
     check(|env| {

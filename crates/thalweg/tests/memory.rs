@@ -171,12 +171,12 @@ fn states_by_key_go_to_disk() {
     });
 }
 
-/// Numbers that have no end for the plan.
+/// Numbers whose stream has no end by the plan.
 fn endless(env: &Environment) -> Stream<impl Chain<Item = u64, Time = ()> + use<>> {
     env.generate(f64::INFINITY, |n| (n < RECORDS).then_some(n))
 }
 
-/// The sum of as many numbers, which have an end for the plan: pairs end with the shorter stream.
+/// The sum of this many numbers of such a stream, which the plan knows to end: pairs end with the shorter stream.
 fn sum_of_endless(
     env: &Environment,
     stream: Stream<impl Chain<Item = u64, Time = ()>>,
@@ -393,7 +393,7 @@ fn sum(stream: Stream<impl Chain<Item = u64>>) -> Output<Vec<u64>> {
 /// The records of the jobs below.
 const FEW: u64 = 12_000;
 
-/// A key that two of them have.
+/// The key of two records.
 fn of_two(n: u64) -> String {
     text(n % (FEW / 2))
 }
@@ -471,7 +471,7 @@ fn state_backends_change_no_result() {
     }
 }
 
-/// More than the part of memory that keys have with the backend `disk`.
+/// The state is larger than the memory that keys have with the backend `disk`.
 #[test]
 fn a_large_state_has_room_with_each_state_backend() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! A job with a slow operator and full lanes: its checkpoints do not wait for what is in the lanes.
+//! A job with a slow operator and full lanes: its checkpoints do not wait for the records in the lanes.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use thalweg::{Environment, Result};
 const ALL: u64 = 20_000;
 /// The records of a batch.
 const BATCH: u64 = 8;
-/// The sources, and the bytes that each has in flight before it waits: 512 records.
+/// The number of sources, and the bytes that each may have in flight: 512 records.
 const CORES: usize = 4;
 const CREDIT: usize = 4096;
 
-/// With a checkpoint whenever the one before it is complete.
+/// Takes a checkpoint whenever the one before it is complete.
 fn environment(dir: &Path, cores: usize) -> Environment {
     let mut checkpoints = CheckpointConfig::new(dir);
     checkpoints.interval = Duration::from_millis(1);
@@ -30,7 +30,7 @@ fn environment(dir: &Path, cores: usize) -> Environment {
     Environment::with_config(config)
 }
 
-/// How many records sources have sent, how many have come to the slow operator, and how many of these it may process.
+/// The number of records that sources have sent, that have come to the slow operator, and that it may process.
 #[derive(Clone, Default)]
 struct Counts {
     sent: Arc<AtomicU64>,
@@ -54,7 +54,7 @@ fn job(env: &Environment, counts: &Counts) -> Output<Vec<(u64, u64)>> {
     slow.group_by(|n| n % 10).count().unkey().collect::<Vec<_>>()
 }
 
-/// Waits until something is so, for at most so long; returns whether it is.
+/// Waits for a condition, at most this long; returns whether it holds.
 fn is_soon(at_most: Duration, is_so: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     while !is_so() {
@@ -72,7 +72,7 @@ fn newest(dir: &Path) -> u64 {
     all.last().map_or(0, |file| file.number)
 }
 
-/// A copy of the checkpoints of an interrupted job: as one process has one job in a directory, and another one begins again.
+/// A copy of the checkpoints of an interrupted job, since a process can have only one job in a directory.
 fn next_process(dir: &Path, name: &str) -> PathBuf {
     let copy = dir.with_file_name(name);
     std::fs::create_dir(&copy).unwrap();
@@ -92,10 +92,10 @@ fn a_checkpoint_does_not_wait_for_what_a_slow_operator_has_in_front_of_it() -> R
     let in_front = (CORES * CREDIT / 8) as u64;
     let is_full = || counts.sent.load(Ordering::SeqCst) > in_front;
     assert!(is_soon(Duration::from_secs(60), is_full), "the lanes are not full");
-    // A barrier that was sent before there was much in front of it may have left the task at last.
+    // An earlier barrier, with few records in front of it, may have left the task only now.
     for number in 0..2 {
         let (before, mut processed) = (newest(&dir), 0);
-        // A slow disk is no reason for more batches than it takes to fill the lanes again.
+        // Even with a slow disk, no more batches are processed than fill the lanes again.
         while !is_soon(Duration::from_millis(200), || newest(&dir) > before) {
             processed += BATCH;
             assert!(processed < in_front / 3, "checkpoint {number} waits");

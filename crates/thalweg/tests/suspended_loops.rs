@@ -62,7 +62,7 @@ fn counted(env: &Environment, calls: &Arc<AtomicU64>) -> thalweg::Output<Vec<u64
     left.collect()
 }
 
-/// As [`counted`], with as many rounds in all, but in a loop within a loop.
+/// As [`counted`], with the same number of rounds in all, but in a loop within a loop.
 fn counted_within(env: &Environment, calls: &Arc<AtomicU64>) -> thalweg::Output<Vec<u64>> {
     let calls = Arc::clone(calls);
     let (outcome, left) = env
@@ -89,7 +89,7 @@ fn no_round_of_a_suspended_loop_is_repeated() {
     suspended_and_run_again(counted);
 }
 
-/// Also not those of the loop within it, which is not suspended between two of its own rounds.
+/// Nor is a round of the loop within it, which is not suspended between two of its own rounds.
 #[test]
 fn no_round_of_a_suspended_loop_with_a_loop_is_repeated() {
     suspended_and_run_again(counted_within);

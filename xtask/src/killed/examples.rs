@@ -11,14 +11,14 @@ use std::path::Path;
 
 /// A program that is killed.
 pub(super) struct Example {
-    /// Of the program and its query.
+    /// The name of the program and its query.
     pub(super) name: &'static str,
     pub(super) program: &'static str,
     /// Writes the input of a size, which is 1 at first, into a folder; returns the arguments.
     pub(super) input: fn(&Path, u64) -> Result<Vec<String>>,
     /// The largest size.
     pub(super) largest: u64,
-    /// Whether a job may go on with fewer tasks than it began with: not where each reads records in event time by itself.
+    /// Whether a job may go on with fewer tasks than it began with: not if each task reads records in event time by itself.
     pub(super) may_shrink: bool,
 }
 
@@ -90,7 +90,7 @@ fn with_flags(flags: &[&str], input: String) -> Vec<String> {
     flags.iter().map(|&flag| flag.to_owned()).chain([input]).collect()
 }
 
-/// The arguments of a query of Nexmark, whose events each process makes when it starts.
+/// The arguments of a query of Nexmark, whose events each process generates at its start.
 fn nexmark(query: &str, size: u64) -> Vec<String> {
     let events = (2_000_000 * size).to_string();
     ["--query", query, "--events", &events].map(str::to_owned).into()
@@ -102,7 +102,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<String> {
     Ok(path.display().to_string())
 }
 
-/// A folder with a text under so many names, which takes the room of one file.
+/// A folder with one text under this many names, as hard links to one file.
 fn copies(folder: &Path, name: &str, text: &str, count: u64) -> Result<String> {
     let folder = folder.join(name);
     fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -114,7 +114,7 @@ fn copies(folder: &Path, name: &str, text: &str, count: u64) -> Result<String> {
     Ok(folder.display().to_string())
 }
 
-/// So many texts of a megabyte.
+/// This many texts of a megabyte.
 fn texts(folder: &Path, count: u64) -> Result<String> {
     let lines: Vec<_> = text(30_000).iter().map(|line| line.join(" ")).collect();
     copies(folder, "texts", &(lines.join("\n") + "\n"), count)
@@ -123,7 +123,7 @@ fn texts(folder: &Path, count: u64) -> Result<String> {
 /// The largest key of the tables.
 const KEYS: u64 = 1_000_000;
 
-/// A table of so many files of 60,000 rows each, and one of 20,000 rows: some rows in a hundred have a partner.
+/// A table of this many files of 60,000 rows each, and one of 20,000 rows: a few percent of the rows have a partner.
 fn tables(folder: &Path, count: u64) -> Result<[String; 2]> {
     let mut numbers = Numbers::new(3);
     let mut table = |rows| {
@@ -137,7 +137,7 @@ fn tables(folder: &Path, count: u64) -> Result<[String; 2]> {
     Ok([copies(folder, "left", &left, count)?, write(folder, "right", &right)?])
 }
 
-/// Edges between so many nodes in a row, whose least is at one end: as many rounds.
+/// A path of this many nodes, whose least is at one end, so that a loop needs as many rounds.
 fn path(folder: &Path, nodes: u64) -> Result<String> {
     // A prime number: each node has another name.
     let name = |node: u64| node * 7919 % 1_000_003;

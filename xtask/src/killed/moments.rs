@@ -1,4 +1,4 @@
-//! When a job is killed, what of it, and on which processes it is started: all of it follows from a seed.
+//! When a job is killed, which of its processes are, and on which processes it is started again: all follow from a seed.
 
 use crate::inputs::Numbers;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 /// When a job is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// So long after there are so many more checkpoints than at its start.
+    /// This long after the job has this many more checkpoints than at its start.
     Checkpoints { more: u64, then: Duration },
-    /// So long after its start: also while hosts connect, and when the job has nearly ended.
+    /// This long after its start: also while hosts connect, and when the job has nearly ended.
     After(Duration),
 }
 
 impl Moment {
-    /// The first moment of a job waits for a checkpoint, on a slow machine too: so the next start has one to go on from.
+    /// The first moment of a job waits for a checkpoint, so the next start has one to go on from, on a slow machine too.
     pub(super) fn draw(random: &mut Numbers, is_first: bool) -> Self {
         let millis = |random: &mut Numbers, below| Duration::from_millis(random.below(below));
         if is_first || random.below(4) > 0 {
@@ -23,14 +23,14 @@ impl Moment {
     }
 }
 
-/// What of a job is killed.
+/// The victims of a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Victim {
-    /// One process, whichever has this number, counted round and round.
+    /// The process with this number, modulo the number of processes.
     One(usize),
     /// All of its processes, one right after the other.
     All,
-    /// What has started them, with which they end.
+    /// The launcher, with which its processes end.
     Launcher,
 }
 
@@ -43,7 +43,7 @@ impl Victim {
         }
     }
 
-    /// The processes that are killed, of those of a job; none if it is what has started them.
+    /// The killed processes among those of a job; none if the launcher is killed.
     pub(super) fn of(self, hosts: &[u32]) -> Vec<u32> {
         match self {
             Self::One(number) if !hosts.is_empty() => vec![hosts[number % hosts.len()]],
@@ -57,7 +57,7 @@ impl Victim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) processes: u64,
-    /// Of each.
+    /// The cores of each process.
     pub(super) cores: u64,
 }
 
@@ -66,11 +66,11 @@ impl Shape {
         Self { processes, cores }
     }
 
-    /// Of a job that begins.
+    /// For a job that begins.
     pub(super) const FIRST: Self = Self::new(2, 1);
-    /// Of a job that nothing disturbs.
+    /// For an undisturbed run.
     pub(super) const UNDISTURBED: Self = Self::new(1, 2);
-    /// Of jobs that go on. The last one has fewer cores in all than a job that begins.
+    /// For jobs that go on. The last one has fewer cores in all than a job that begins.
     const ONWARD: [Self; 6] = [
         Self::new(2, 1),
         Self::new(1, 2),
@@ -80,7 +80,7 @@ impl Shape {
         Self::new(1, 1),
     ];
 
-    /// Of a job that goes on: with fewer cores than it began with only if it may have fewer.
+    /// For a job that goes on, with fewer cores than it began with only if it may have fewer.
     pub(super) fn draw(random: &mut Numbers, may_shrink: bool) -> Self {
         let all = &Self::ONWARD[..];
         let among = if may_shrink { all } else { &all[..all.len() - 1] };

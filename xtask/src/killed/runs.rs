@@ -1,5 +1,5 @@
 //! The processes of a job, which `thalweg launch` starts on this machine: how they are killed, and how they end. None of them
-//! is left, however this process ends: the launcher ends with it, and the processes of a job with their launcher.
+//! outlives this process: the launcher ends with it, and the processes of a job with their launcher.
 
 use super::moments::{Moment, Shape, Victim};
 use crate::hosts::service::{children, processes_with, until};
@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 /// Longer than any job here takes, also on a busy machine, so that a hang ends with a message.
 const LONG: Duration = Duration::from_secs(300);
-/// How often a job is looked at.
+/// The time between two checks of a job.
 const LOOK: Duration = Duration::from_millis(1);
-/// The variable by which the processes of a job are found.
+/// The environment variable by which the processes of a job are found.
 const MARK: &str = "KILLED_JOB";
 
 /// The programs, and where they may write.
@@ -73,11 +73,11 @@ impl Setting {
     }
 }
 
-/// A job that runs. It is killed when this is dropped.
+/// A running job, which is killed when this is dropped.
 pub(super) struct Launch {
     child: Child,
     mark: String,
-    /// The file with what its processes say on standard error.
+    /// The file with the standard error of its processes.
     said: PathBuf,
 }
 
@@ -129,7 +129,7 @@ impl Launch {
         }
         let mut kill = program("kill");
         kill.arg("-KILL").args(killed.iter().map(u32::to_string));
-        // It fails where one of them has just ended by itself.
+        // `kill` fails if one of the processes has just ended by itself.
         kill.stderr(Stdio::null()).status().context("cannot start kill")?;
         Ok(())
     }

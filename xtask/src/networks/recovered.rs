@@ -1,5 +1,5 @@
 //! Jobs with checkpoints on hosts that are cut off, stopped or killed, and whose disk is full for a while: the job goes on, or
-//! ends on every host with an error. After another start its output is that of a job that nothing has disturbed.
+//! ends on every host with an error. After another start its output is that of an undisturbed job.
 
 use super::Case;
 use super::faults::{CUT, SILENCE, all_have_lost};
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
 /// Longer than anything here takes, so that a hang ends with a message.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Where the checkpoints of a case are.
+/// The folder of the checkpoints of a case.
 fn saved(lab: &Lab) -> PathBuf {
     lab.path("disk").join("saved")
 }
@@ -37,7 +37,7 @@ fn job(lab: &Lab, hosts: usize) -> Program<'_> {
     sessions_at_rate(lab, "sessions", "3000").hosts(hosts).checkpoints(saved(lab))
 }
 
-/// Waits until something is so while a job runs.
+/// Waits for a condition while a job runs.
 fn until(job: &mut Job, what: &str, mut so: impl FnMut(&Job) -> Result<bool>) -> Result<()> {
     let end = Instant::now() + LONG;
     while !so(job)? {
@@ -50,13 +50,13 @@ fn until(job: &mut Job, what: &str, mut so: impl FnMut(&Job) -> Result<bool>) ->
     Ok(())
 }
 
-/// Waits until there are so many more checkpoints.
+/// Waits until there are this many more checkpoints.
 fn until_saved(lab: &Lab, job: &mut Job, more: u64) -> Result<()> {
     let (folder, before) = (saved(lab), newest(&saved(lab))?);
     until(job, "no more checkpoints are taken", |_| Ok(newest(&folder)? >= before + more))
 }
 
-/// Starts the job on three hosts, and waits until it could go on.
+/// Starts the job on three hosts, and waits until it has checkpoints to go on from.
 fn in_the_middle(lab: &Lab) -> Result<Job> {
     lab.reset()?;
     let mut job = job(lab, 3).start()?;
@@ -64,7 +64,7 @@ fn in_the_middle(lab: &Lab) -> Result<Job> {
     Ok(job)
 }
 
-/// Starts the job again, on so many hosts: it goes on from its newest checkpoint, and its output is complete.
+/// Starts the job again, on this many hosts: it goes on from its newest checkpoint, and its output is complete.
 fn goes_on(lab: &Lab, hosts: usize) -> Result<()> {
     let before = newest(&saved(lab))?;
     ensure!(before > 0, "the job has left no checkpoint");
@@ -124,7 +124,7 @@ fn cut_off(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// For longer than the limit. It must have ended, too, before the job is started again.
+/// The process is stopped for longer than the limit. It must have ended, too, before the job is started again.
 fn stopped(lab: &Lab) -> Result<()> {
     for host in [0, 1] {
         let mut job = in_the_middle(lab)?;
@@ -149,7 +149,7 @@ fn killed(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// Kills a host; the others have lost it.
+/// Kills a host; the others must report it as lost.
 fn kill(lab: &Lab, mut job: Job, host: usize) -> Result<()> {
     job.remove(host).signal("KILL")?;
     let how = "its connection ";
@@ -204,7 +204,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        // Hosts that still run have it as well.
+        // Hosts that still run have mounted it, too.
         let _ = program("umount").arg("--lazy").arg(&self.0).status();
     }
 }

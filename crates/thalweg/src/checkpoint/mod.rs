@@ -2,10 +2,10 @@
 //!
 //! Programs turn it on by [`CheckpointConfig`](crate::config::CheckpointConfig); [`CheckpointDir`] looks at what is stored.
 //!
-//! An operator gets a `StateHandle` for each of its states when its task is made. When a barrier passes the operator, and
-//! at the end of its input, it saves entries through the handle. Barriers are aligned, or what they overtake on the way to a task
-//! is saved too, so what all tasks have saved at one barrier is a consistent cut of the job: a `Snapshot`. A task that has ended
-//! before a barrier counts with what it saved at its end, as long as that is needed.
+//! An operator gets a `StateHandle` for each of its states when its task is made. When a barrier passes the operator, and at
+//! the end of its input, it saves entries through the handle. Barriers are aligned, or the batches that they overtake on the
+//! way to a task are saved too, so what all tasks have saved at one barrier is a consistent cut of the job: a `Snapshot`. A
+//! task that has ended before a barrier counts with what it saved at its end, as long as that is needed.
 //!
 //! In a job that begins with a snapshot, each handle gives back the entries that are for its task, however many tasks
 //! there were: `Redistribution` says which these are.
@@ -171,7 +171,7 @@ struct Slot {
     spare: Arc<Spare>,
     /// The state that is not needed any more once this one was saved at the end.
     supersedes: OnceLock<StateId>,
-    /// Whether it is in snapshots only if there is something to save.
+    /// Whether the state is in snapshots only if there is something to save.
     is_optional: OnceLock<()>,
     /// Of a source's state: where it would go on.
     position: OnceLock<ShowPosition>,
@@ -609,7 +609,8 @@ impl StateHandle {
         self
     }
 
-    /// It is in a snapshot only if some task has saved an entry, and need not be saved at every barrier.
+    /// The same handle, for a state that is in a snapshot only if some task has saved an entry, and need not be saved at every
+    /// barrier.
     pub(crate) fn if_any(self) -> Self {
         if let Some(Handle { slot, .. }) = &self.0 {
             let _ = slot.is_optional.set(());
@@ -665,9 +666,9 @@ impl StateHandle {
         written
     }
 
-    /// Begins to save the state, under the conditions of [`save`](Self::save), and leaves it open: it may be written after the
-    /// operator has passed the event on, as long as it is what the state was at the event. Until it has been
-    /// [ended](OpenSaving::end), the operator must say that it [saves](crate::flow::Pipe::save_part).
+    /// Begins to save the state, under the conditions of [`save`](Self::save), and leaves it open: entries may be written after
+    /// the operator has passed the event on, as long as they are those of the state at the event. Until the saving has
+    /// [ended](OpenSaving::end), [`save_part`](crate::flow::Pipe::save_part) of the operator must return that more is left.
     pub(crate) fn open(&self, event: Event) -> Option<OpenSaving> {
         let Handle { all, slot, task, tasks, redistribution } = self.0.as_ref()?;
         let epoch = match event {
@@ -799,7 +800,7 @@ impl StateHandle {
     }
 }
 
-/// A state that is being saved, from [`StateHandle::open`]. One that is dropped counts as not saved.
+/// A state that is being saved, from [`StateHandle::open`]. If it is dropped before its end, the state counts as not saved.
 pub(crate) struct OpenSaving {
     slot: Arc<Slot>,
     epoch: Epoch,
@@ -807,7 +808,7 @@ pub(crate) struct OpenSaving {
 }
 
 impl OpenSaving {
-    /// All of it has been written.
+    /// Marks the state as completely saved.
     pub(crate) fn end(mut self) {
         let saved = match self.saving.refused.take() {
             None => Ok(self.saving),

@@ -109,7 +109,7 @@ pub struct EngineArgs {
     #[arg(long, value_name = "DIR", value_parser = allowed("spill-dir"))]
     spill_dir: Option<String>,
 
-    /// Where keys are with their states: memory-then-disk, memory (the job fails where they exceed
+    /// Where keys and their states are: memory-then-disk, memory (the job fails where they exceed
     /// it), or disk (with a small part in memory)
     ///
     /// [env: THALWEG_STATE_BACKEND] [default: memory-then-disk]
@@ -167,7 +167,7 @@ pub struct EngineArgs {
     checkpoint_interval: Option<String>,
 
     /// Let the barrier of a checkpoint overtake records that wait for slow operators after this time, as in
-    /// 10s or 0s, or never; the checkpoint then has these records
+    /// 10s or 0s, or never; the checkpoint then contains these records
     ///
     /// [env: THALWEG_CHECKPOINT_ALIGNMENT_TIMEOUT] [default: never]
     #[arg(long, value_name = "SPAN", value_parser = allowed("checkpoint-alignment-timeout"))]

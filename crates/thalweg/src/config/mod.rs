@@ -90,7 +90,7 @@ pub struct Config {
     pub memory: usize,
     /// The directory for spill files. By default the system's temporary directory.
     pub spill_dir: PathBuf,
-    /// Where keys are with their states: by default in memory, and on disk what exceeds it.
+    /// Where keys and their states are: by default in memory, and on disk what exceeds it.
     pub state_backend: StateBackend,
     /// How long windows may receive records without emitting a result before a warning says what holds event time
     /// back; `None` disables the warning. By default ten seconds. The same limit applies to a job that waits for the
@@ -155,13 +155,14 @@ pub struct CheckpointConfig {
     pub dir: PathBuf,
     /// The time between two checkpoints, from the end of one to the beginning of the next. By default a second.
     pub interval: Duration,
-    /// After which time the barrier of a checkpoint overtakes batches that wait to be processed, which are then saved with it; at
-    /// once, if this is zero. By default it does not, and a checkpoint takes as long as the slowest operator needs for all that is in
-    /// front of it.
+    /// The time after which the barrier of a checkpoint overtakes batches that wait to be processed; these are then saved with
+    /// the checkpoint. With zero it overtakes at once. By default it does not, and a checkpoint takes as long as the slowest
+    /// operator needs to process all batches in front of the barrier.
     ///
-    /// Such a checkpoint needs the same exchanges in the program that goes on from it. It may be larger, by what is in flight. Barriers
-    /// of savepoints overtake nothing, nor do others in event time, in loops, at operators with two inputs, behind `broadcast`,
-    /// `forward` and `repartition_by`, where a graph partitions blocks of rows by key, or on the way to `aligned` watermarks.
+    /// A program that goes on from such a checkpoint needs the same exchanges. The checkpoint is larger by the batches in
+    /// flight. Barriers of savepoints overtake nothing, nor do others in event time, in loops, at operators with two inputs,
+    /// behind `broadcast`, `forward` and `repartition_by`, where a graph partitions blocks of rows by key, or on the way to
+    /// `aligned` watermarks.
     pub alignment_timeout: Option<Duration>,
 }
 
@@ -190,11 +191,11 @@ pub enum Scheduler {
     },
 }
 
-/// Where keys are with their states: those of aggregates, folds and [`stateful_map`](crate::KeyedStream::stateful_map) by
-/// key, of [`unique`](crate::Stream::unique), windows, sessions, [`process`](crate::KeyedStream::process) and joins by time.
+/// Where keys and their states are: those of aggregates, folds and [`stateful_map`](crate::KeyedStream::stateful_map) by key,
+/// of [`unique`](crate::Stream::unique), windows, sessions, [`process`](crate::KeyedStream::process) and joins by time.
 ///
-/// Results are the same with each. What is no state of keys, such as records to be sorted, the tables of other joins and
-/// caches, goes to disk with each when memory is short.
+/// Results are the same with each backend. Other data, such as records to be sorted, the tables of other joins, and caches, go
+/// to disk with each backend when memory is short.
 ///
 /// ```
 /// use thalweg::Environment;
@@ -215,14 +216,14 @@ pub enum StateBackend {
     /// In memory, and on disk what exceeds the [budget](Config::memory). The default.
     #[default]
     MemoryThenDisk,
-    /// In memory alone: where keys exceed the budget, the job fails with [`ErrorKind::Memory`](crate::ErrorKind::Memory).
-    /// For jobs that would be of no use at the speed of a disk. A job that goes on from a checkpoint with keys on disk takes
-    /// them into memory if they are those of sessions, `process`, joins by time, or a stream without an end; it is refused if
-    /// there are others.
+    /// In memory alone: where keys exceed the budget, the job fails with [`ErrorKind::Memory`](crate::ErrorKind::Memory). For
+    /// jobs that are useless at the speed of a disk. A job that goes on from a checkpoint with keys on disk takes them into
+    /// memory if they are those of sessions, `process`, joins by time, or a stream without an end; it is refused if there are
+    /// others.
     Memory,
-    /// On disk, but for a part: all tasks of an operator together keep up to a sixteenth of the budget in memory, each of them
-    /// 64 KiB at least, and more where a single state is larger. The rest of the budget is left to other operators. Windows with
-    /// early or late results, and of which more than 32 overlap, stay in memory.
+    /// On disk, with a part in memory: up to a sixteenth of the budget for all tasks of an operator together, at least 64 KiB
+    /// for each of them, and more where a single state is larger. The rest of the budget is left to other operators. Windows
+    /// with early or late results, and of which more than 32 overlap, stay in memory.
     Disk,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) memory_is_set: bool,
     /// The time between checkpoints, if it was set.
     checkpoint_interval: Option<Duration>,
-    /// After which time barriers overtake batches, if that was set.
+    /// The time after which barriers overtake batches, if it was set.
     alignment_timeout: Option<Duration>,
     /// The last setting that has no effect without a directory for checkpoints, and where it was set.
     needs_checkpoints: Option<(String, Option<Place>)>,

@@ -28,8 +28,8 @@
 //! The crate that calls [`Graph::run`] or [`Graph::attach`] compiles the operators of all graphs, some 13 s on two cores
 //! with optimisation, whatever the graph. Where that crate changes often, put the call into a function of a library crate.
 //!
-//! A job of a graph can have [checkpoints](crate::config::Config::checkpoints). One that goes on may have other expressions, while
-//! each node that remembers rows (`group`, `sort`, `top`, `collect`) must have the same name and columns.
+//! A job of a graph can have [checkpoints](crate::config::Config::checkpoints). One that goes on may have other expressions,
+//! while each node that keeps rows (`group`, `sort`, `top`, `collect`) must have the same name and columns.
 //!
 //! Not supported yet: joins and unions, windows, missing values, unbounded sources.
 //!

@@ -4,11 +4,11 @@
 //! lanes that are not idle. Tasks that hear from the same tasks that their input has resumed do so one after the other, and each may
 //! have results to send first, so lanes from such tasks are idle only if all of them are (see [`Idleness`]).
 //!
-//! A barrier is aligned when every open lane has delivered it or the end of a round; a lane that delivers it early is blocked until
-//! then, unless the barrier [overtakes](super::overtake) what the others still bring. Heads of a loop send it between two rounds;
-//! within a round it comes from outside the loop only, while that has not ended, and then it is not held back, but torn: there is no
-//! checkpoint. The end is reached when every lane has ended. A round of a loop ends
-//! when every lane that has not ended has delivered its end; a lane from outside the loop ends after the first round.
+//! A barrier is aligned when every open lane has delivered it or the end of a round; a lane that delivers it early is blocked
+//! until then, unless the barrier [overtakes](super::overtake) the batches of the others. Heads of a loop send it between two
+//! rounds; within a round it comes from outside the loop only, while that has not ended, and then it is not held back, but
+//! torn: there is no checkpoint. The end is reached when every lane has ended. A round of a loop ends when every lane that has
+//! not ended has delivered its end; a lane from outside the loop ends after the first round.
 
 use crate::fault::{Fault, is_planted};
 use crate::flow::{Depth, Epoch, Event};
@@ -167,13 +167,13 @@ impl Align {
         self.passed
     }
 
-    /// The barrier that some lanes have reached, and that was not emitted yet.
+    /// The barrier that some lanes have delivered, and that was not emitted yet.
     pub(super) fn aligning(&self) -> Option<Epoch> {
         self.aligning
     }
 
-    /// The barrier that some lanes have reached counts as emitted, though others have not delivered it, and blocks none of them any
-    /// more. Returns of each lane whether it has not delivered the barrier, and has not ended. Not within a loop.
+    /// Marks the barrier that some lanes have delivered as emitted, though others have not, and unblocks the lanes. Returns for
+    /// each lane whether it is still to deliver the barrier: it has not done so, and has not ended. Not within a loop.
     pub(super) fn overtake(&mut self) -> Vec<bool> {
         self.passed = self.aligning.take().unwrap_or(self.passed);
         self.undecided = true;

@@ -12,19 +12,19 @@ use std::ops::ControlFlow;
 
 /// A task fed by the lanes of an exchange.
 ///
-/// Events are aligned here, so that operators see each once. Records are pushed in the order in which they arrive on
-/// each lane; lanes are read in turn. A barrier may overtake them (`overtake.rs`).
+/// Events are aligned here, so that operators see each once. Records are pushed in the order in which they arrive on each lane;
+/// lanes are read in turn. A barrier may overtake records (`overtake.rs`).
 pub struct Inlet<I: Portable + ?Sized, T: Time, N> {
     intake: Intake<I, T>,
     /// The lane to poll first.
     turn: usize,
-    /// What barriers overtake, where they may.
+    /// The batches that barriers overtake; `None` where barriers are aligned.
     in_flight: Option<Box<InFlight<I, T>>>,
     next: N,
 }
 
 impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
-    /// `in_flight` is there if barriers may overtake batches, and has those that the job begins with.
+    /// `in_flight` is `Some` if barriers may overtake batches, and contains the batches that the job begins with.
     pub(crate) fn new(
         op: Op,
         lanes: Vec<SharedLane<I, T>>,
@@ -64,7 +64,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         }
     }
 
-    /// Processes what was taken from a lane.
+    /// Processes a message from a lane.
     fn process(&mut self, from: usize, taken: Taken<I, T>, skips: bool) {
         match taken {
             Taken::Batch(batch, rest, bytes) => {
@@ -100,7 +100,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         }
     }
 
-    /// Whether a barrier may overtake batches now, or some of those are left that were overtaken.
+    /// Whether a barrier may overtake batches now, or overtaken batches are left.
     fn overtakes(&self, turn: &Turn<'_>) -> bool {
         let Some(in_flight) = self.in_flight.as_deref() else { return false };
         in_flight.is_busy() || turn.overtaking() > self.intake.align.passed()
@@ -128,7 +128,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
 
     fn step_around(&mut self, in_flight: &mut InFlight<I, T>, turn: &mut Turn<'_>) -> Option<Poll> {
         in_flight.draw(&mut self.intake, turn);
-        // Only the end of the turn makes it known that the barrier has left the task.
+        // The runtime learns only at the end of the turn that the barrier has left the task.
         if turn.passed.is_some() {
             return None;
         }
@@ -140,14 +140,14 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 return None;
             }
             if self.intake.op().signals().wants_checkpoint() {
-                // An operator behind may wait for this very checkpoint. One that is merely slow gets no more than usual.
+                // An operator behind may wait for this very checkpoint. If it is only slow, no further credit is returned.
                 in_flight.release(&mut self.intake);
             }
             let waiting = in_flight.waiting(&self.intake.align, turn);
             let settles = |epoch| self.intake.head.overdraw(epoch, &mut self.next);
             return if waiting.is_some_and(settles) { None } else { poll };
         }
-        // Before aligned events: where all lanes have delivered the barrier, it may still overtake what was drawn.
+        // Before aligned events: where all lanes have delivered the barrier, it may still overtake drawn batches.
         if let Some(epoch) = in_flight.begin(&mut self.intake.align, turn) {
             self.intake.head.send(Event::Barrier(epoch), &mut self.next);
             self.intake.head.gather();
@@ -159,7 +159,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
         match in_flight.pop() {
             Some(Ahead::Event(from, event)) => self.intake.align.note(from, event),
             Some(Ahead::Batch(None, batch, rest)) => {
-                // Without `rest`, no lane counts them.
+                // No lane counts records of an earlier run.
                 self.intake.restored += batch.len() as u64;
                 drop(self.push_all(0, batch, rest, false));
             }
@@ -172,7 +172,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
                 let mut in_turn = (self.turn..self.turn + lanes).map(|at| at % lanes);
                 let passed = self.intake.align.passed();
                 let taken = in_turn.find_map(|at| {
-                    // What comes on the others is drawn.
+                    // Messages of the other lanes are drawn.
                     let is_drawn = in_flight.draws_from(at, passed, turn);
                     let taken = if is_drawn { None } else { self.intake.take(at, turn) };
                     taken.map(|taken| (at, taken))

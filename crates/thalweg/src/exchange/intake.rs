@@ -28,7 +28,7 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     batches: u64,
     /// Records received and not dropped, by lane.
     records: Vec<u64>,
-    /// Records that an earlier run has received and not processed.
+    /// Records that an earlier run had received and not processed.
     pub(super) restored: u64,
     /// Whether the lanes were closed, for a round or for ever.
     pub(super) closed: bool,
@@ -38,7 +38,7 @@ pub(super) struct Intake<I: Portable + ?Sized, T: Time> {
     across_hosts: AcrossHosts,
     /// An empty batch, to decode those of other hosts into.
     spare: RecordBatch<I, T>,
-    /// Where lanes are bundled: the number of the task that the last batch came from among those of its host.
+    /// Where lanes are bundled: the number, among the tasks of its host, of the task that sent the last batch.
     sender: u32,
 }
 
@@ -135,7 +135,7 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         ControlFlow::Continue(())
     }
 
-    /// Sends the stage, which is settled, the next aligned event. Returns `Continue` when there is none.
+    /// Sends the next aligned event to the stage, which is settled. Returns `Continue` when there is none.
     pub(super) fn emit<N: Pipe>(&mut self, next: &mut N) -> ControlFlow<Option<Poll>> {
         if self.align.is_undecided() {
             if let Some(event) = self.align.agreed() {
@@ -276,13 +276,13 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         true
     }
 
-    /// Where lanes are bundled: the number of the task that the last batch came from among those of its host.
+    /// Where lanes are bundled: the number, among the tasks of its host, of the task that sent the last batch.
     pub(super) fn sender(&self) -> u32 {
         self.sender
     }
 
-    /// As [`return_batch`](Self::return_batch), of a batch that the task with this number has sent where lanes are bundled, which need
-    /// not be the last one.
+    /// As [`return_batch`](Self::return_batch), for a batch that need not be the last one. Where lanes are bundled, `sender` is
+    /// the number of the task that sent it.
     pub(super) fn return_earlier(
         &mut self,
         from: usize,
@@ -306,7 +306,8 @@ impl<I: Portable + ?Sized, T: Time> Intake<I, T> {
         }
     }
 
-    /// Returns the credit for what was drawn from a lane that is closed now, where lanes are bundled: its sender still sends to others.
+    /// Returns the credit for a batch that was drawn from a lane which is now closed, where lanes are bundled: the sender still
+    /// sends to other tasks.
     pub(super) fn give_back_dropped(&self, owed: &Owed) {
         let lane = &self.lanes[owed.lane];
         if let Some(far) = lane.far().filter(|far| far.gate.is_some()) {

@@ -13,7 +13,7 @@
 //! produce)`. It counts in the memory pool, of which all lanes of a job get a quarter: if that is not enough for the credit that
 //! is configured, they get less, and batches are smaller.
 //!
-//! A barrier comes behind all that was sent before it. Where that takes too long, it may [`overtake`] it.
+//! A barrier arrives behind all batches that were sent before it. Where that takes too long, it may [`overtake`] them.
 //!
 //! This layer knows nothing of operators, schedulers or plans.
 

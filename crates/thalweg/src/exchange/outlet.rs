@@ -549,7 +549,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         if self.short > 0 { Flow::Blocked } else { Flow::Ready }
     }
 
-    /// Lanes that are short of credit take one more batch each.
+    /// Lets each lane without credit take one more batch.
     fn overdraw(&mut self) {
         for sending in self.lanes.all_mut() {
             if sending.credit == Credit::Short {
@@ -559,7 +559,7 @@ impl<I: Portable + ?Sized, T: Time> Lanes<I, T> {
         self.short = 0;
     }
 
-    /// Nothing more is to be sent without credit.
+    /// Ends the overdraft: lanes without credit take no more batches.
     fn end_overdraft(&mut self) {
         self.short = 0;
         for sending in self.lanes.all_mut() {

@@ -1,26 +1,25 @@
 //! Barriers that overtake the batches on their way to a task.
 //!
-//! An aligned barrier waits behind all that lies in front of it on the lanes, and blocks each lane until all others have delivered
-//! it. That takes as long as those batches take to be processed: long, where operators are slow. So a barrier may overtake
-//! them, once the first host lets it ([`Signals::overtaking`](crate::flow::Signals::overtaking)):
+//! An aligned barrier waits behind all batches in front of it on the lanes, and blocks each lane until all others have
+//! delivered it. Where operators are slow, processing these batches takes long. So a barrier may overtake them, once the first
+//! host allows it ([`Signals::overtaking`](crate::flow::Signals::overtaking)):
 //!
-//! 1. Batches in front of the barrier are *drawn* ([`draw`](InFlight::draw)): taken from the lanes, and kept in order until their
-//!    turn. Their credit is returned when they are processed, as always, so that no more is in flight than usual. A sender without
-//!    credit that has a barrier to send is let through for that (`Pipe::overdraw`).
+//! 1. Batches in front of the barrier are *drawn* ([`draw`](InFlight::draw)): taken from the lanes, and kept in order until
+//!    they are processed. Only then is their credit returned, as always, so that no more is in flight than usual. A sender
+//!    without credit may overdraw it to send the barrier (`Pipe::overdraw`).
 //! 2. When the first lane has delivered the barrier and the stage is settled, the barrier is sent down the stage
-//!    ([`begin`](InFlight::begin)). What was drawn and not processed is encoded, and so is what is still drawn from lanes whose
-//!    barrier has not come.
-//! 3. When every lane has delivered it, or has ended, what is encoded is saved. Then the barrier has left the task.
+//!    ([`begin`](InFlight::begin)). The drawn batches that are not processed are encoded, and so are those still to be drawn
+//!    from lanes that have not delivered the barrier.
+//! 3. When every lane has delivered it, or has ended, the encoded batches are saved. Then the barrier has left the task.
 //!
-//! What the operators have saved and what was in flight is together what came before the barrier, each record once. The task
-//! processes what it has drawn before anything that comes behind the barrier on the same lane, and in the next run before
-//! anything else.
+//! The states that operators have saved and the batches in flight together contain each record in front of the barrier once.
+//! The task processes drawn batches before those behind the barrier on the same lane, and in the next run before all others.
 //!
-//! An operator that pauses may wait for the checkpoint, while a sender with pending output waits for credit in front of the
-//! barrier. Where it has said so ([`Signals::wants_checkpoint`](crate::flow::Signals::wants_checkpoint)), credit is returned for what
-//! is not processed ([`release`](InFlight::release)).
+//! An operator that pauses may wait for the checkpoint, while a sender with pending output in front of the barrier waits for
+//! credit. If an operator has requested the checkpoint ([`Signals::wants_checkpoint`](crate::flow::Signals::wants_checkpoint)),
+//! credit is also returned for batches that are not processed ([`release`](InFlight::release)).
 //!
-//! Other heads than an [`Inlet`](super::Inlet), and those where a plan does not allow it, align all barriers.
+//! All barriers are aligned at heads other than an [`Inlet`](super::Inlet), and where the plan requires it.
 
 use super::align::Align;
 use super::intake::{Intake, Rest, Taken};
@@ -31,32 +30,32 @@ use crate::flow::{Epoch, Event, Turn};
 use crate::time::Time;
 use std::collections::VecDeque;
 
-/// Saves what was in flight at a barrier, each batch or frame of batches encoded; or says why it cannot be saved.
+/// Saves the batches in flight at a barrier, each batch or frame of batches encoded; or the reason why they cannot be saved.
 pub(crate) type SaveInFlight = Box<dyn Fn(Epoch, Result<&[Vec<u8>], &'static str>) + Send>;
 
-/// Why there is no checkpoint where the operators behind have ended the input before all that belongs to it has come.
+/// Why there is no checkpoint where the operators behind have closed the input before all of its batches have arrived.
 const CLOSED: &str =
     "its input was closed while batches that belong to the checkpoint were on their way";
 
-/// What barriers overtake on the way to a task.
+/// The batches on the way to a task that barriers overtake.
 pub(crate) struct InFlight<I: Portable + ?Sized, T: Time> {
     save: SaveInFlight,
-    /// What was drawn, and was not processed yet.
+    /// Drawn batches and events that are not processed yet.
     ahead: VecDeque<Ahead<I, T>>,
-    /// Of each lane: whether its end was drawn.
+    /// For each lane: whether its end was drawn.
     ended: Vec<bool>,
-    /// The barrier that was sent down the stage, until all is saved that it has overtaken.
+    /// The barrier that was sent down the stage, until the batches that it has overtaken are saved.
     gathering: Option<Gathering>,
 }
 
-/// What was taken from a lane before its turn.
+/// A message that was drawn from a lane.
 pub(super) enum Ahead<I: Portable + ?Sized, T: Time> {
-    /// A batch, and what follows it in the same frame.
+    /// A batch, and those that follow it in the same frame.
     Batch(Option<Owed>, RecordBatch<I, T>, Rest),
     Event(usize, Event),
 }
 
-/// Where a batch has come from, unless an earlier run has received it, and the credit that is still to be returned for it.
+/// The lane of a drawn batch, and the credit that is still to be returned for it. A batch of an earlier run has none.
 pub(super) struct Owed {
     pub(super) lane: usize,
     /// Where lanes are bundled: the number of the sending task among those of its host.
@@ -66,9 +65,9 @@ pub(super) struct Owed {
 
 struct Gathering {
     epoch: Epoch,
-    /// What the barrier has overtaken so far, encoded.
+    /// The batches that the barrier has overtaken so far, encoded.
     batches: Vec<Vec<u8>>,
-    /// Of each lane: whether the barrier has not come there.
+    /// For each lane: whether it is still to deliver the barrier.
     open: Vec<bool>,
 }
 
@@ -80,13 +79,13 @@ fn encoded<I: Portable + ?Sized, T: Time>(batch: &RecordBatch<I, T>, rest: &Rest
 }
 
 impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
-    /// None so far, to a task with so many lanes.
+    /// No batches, for a task with this many lanes.
     pub(crate) fn new(lanes: usize, save: SaveInFlight) -> Self {
         Self { save, ahead: VecDeque::new(), ended: vec![false; lanes], gathering: None }
     }
 
-    /// The job begins with these batches, encoded, in front of all others. Of records by key, those count whose keys the task owns:
-    /// `owner` is its number and that of all tasks.
+    /// Puts these encoded batches in front of all others at the beginning of a job. With `owner`, the number of the task and of
+    /// all tasks, only records are kept whose keys the task owns.
     pub(crate) fn restore(
         &mut self,
         mut batches: &[u8],
@@ -105,13 +104,13 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         Ok(())
     }
 
-    /// Whether something is left that a barrier has overtaken.
+    /// Whether overtaken batches are left, or still to be gathered.
     pub(super) fn is_busy(&self) -> bool {
         !self.ahead.is_empty() || self.gathering.is_some()
     }
 
-    /// Whether what comes on a lane is in front of a barrier that may overtake it, unless the lane has delivered that and is
-    /// blocked.
+    /// Whether messages of a lane are in front of a barrier that may overtake them. A lane that has delivered the barrier is
+    /// blocked, and delivers none.
     pub(super) fn draws_from(&self, lane: usize, passed: Epoch, turn: &Turn<'_>) -> bool {
         match &self.gathering {
             Some(gathering) => gathering.open[lane],
@@ -119,7 +118,7 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         }
     }
 
-    /// Draws what lies in front of the barrier.
+    /// Draws the batches in front of the barrier.
     pub(super) fn draw(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>) {
         for lane in 0..intake.lanes.len() {
             while self.draws_from(lane, intake.align.passed(), turn)
@@ -159,20 +158,21 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         }
     }
 
-    /// A lane has delivered the barrier, or its end.
+    /// Notes that a lane has delivered the barrier, or its end.
     fn delivered(&mut self, lane: usize) {
         if let Some(gathering) = &mut self.gathering {
             gathering.open[lane] = false;
         }
     }
 
-    /// The barrier that a lane has delivered, if it may overtake batches and has not.
+    /// The barrier that a lane has delivered, if it may overtake batches and has not yet done so.
     pub(super) fn waiting(&self, align: &Align, turn: &Turn<'_>) -> Option<Epoch> {
         let may = |epoch: &Epoch| self.gathering.is_none() && *epoch <= turn.overtaking();
         align.aligning().filter(may)
     }
 
-    /// Begins to overtake, if a lane has delivered a barrier that may: the caller sends it down the stage, which is settled.
+    /// Begins to overtake, if a lane has delivered a barrier that may. The caller sends the barrier down the stage, which is
+    /// settled.
     pub(super) fn begin(&mut self, align: &mut Align, turn: &Turn<'_>) -> Option<Epoch> {
         let epoch = self.waiting(align, turn)?;
         let awaited = align.overtake();
@@ -186,12 +186,12 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         Some(epoch)
     }
 
-    /// The next of what was drawn.
+    /// The next drawn batch or event.
     pub(super) fn pop(&mut self) -> Option<Ahead<I, T>> {
         self.ahead.pop_front()
     }
 
-    /// Returns the credit for what was drawn, as long as something in front of the barrier has not come.
+    /// Returns the credit for drawn batches, as long as batches in front of the barrier are still to arrive.
     pub(super) fn release(&mut self, intake: &mut Intake<I, T>) {
         if self.gathering.is_none() {
             return;
@@ -206,7 +206,7 @@ impl<I: Portable + ?Sized, T: Time> InFlight<I, T> {
         }
     }
 
-    /// The stage is closed, and needs nothing of what was drawn. What belongs to a checkpoint and has not come is lost to it.
+    /// Drops the drawn batches, as the stage is closed. If batches of a checkpoint are still to arrive, the checkpoint fails.
     pub(super) fn give_up(&mut self, intake: &mut Intake<I, T>, turn: &mut Turn<'_>) {
         for ahead in self.ahead.drain(..) {
             if let Ahead::Batch(Some(owed), ..) = ahead {

@@ -77,7 +77,8 @@ impl<I: Portable + ?Sized, T: Time> RecordBatch<I, T> {
         extend_from(input, &mut self.times)
     }
 
-    /// The records whose keys a task owns, of so many tasks. All of them must carry the hashes of their keys.
+    /// The records whose keys the task with this number owns, of `tasks` tasks. All records must carry the hashes of their
+    /// keys.
     pub(super) fn owned_by(mut self, task: usize, tasks: usize) -> Result<Self, DecodeError> {
         let mut hashes = Vec::with_capacity(self.times.len());
         self.items.each_hash(|hash| hashes.push(hash));

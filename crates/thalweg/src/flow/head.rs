@@ -11,14 +11,13 @@ const STUCK: Nanos = 1_000_000;
 pub(crate) struct Head {
     /// A barrier that was sent down the stage and may still be in it.
     barrier: Option<Epoch>,
-    /// Whether more is to be saved with that barrier than the stage has saved: batches that it has overtaken and that have not
-    /// arrived yet.
+    /// Whether batches that the barrier has overtaken are still to arrive and to be saved with it.
     gathers: bool,
-    /// The barrier, once it has left the stage, as long as the head gathers.
+    /// The barrier, if it has left the stage and the head still gathers.
     left: Option<Epoch>,
     /// The last barrier for which the stage was overdrawn.
     overdrawn: Epoch,
-    /// A barrier that has left the stage, where operators may still be saving what they had at it.
+    /// A barrier that has left the stage, at which operators may still be saving their state.
     saving: Option<Epoch>,
     /// The end was sent down the stage.
     over: bool,
@@ -79,8 +78,8 @@ impl Head {
         }
     }
 
-    /// Nothing of what was sent down the stage is left in it. Returns whether it was [overdrawn](Self::overdraw) for that, and may not
-    /// be ready any more.
+    /// Notes that the barrier has left the stage. Returns whether the stage was [overdrawn](Self::overdraw) for it, and so may
+    /// not be ready any more.
     fn barrier_left<N: Pipe>(&mut self, next: &mut N) -> bool {
         let Some(epoch) = self.barrier.take() else { return false };
         self.saving = Some(epoch);
@@ -91,8 +90,8 @@ impl Head {
         true
     }
 
-    /// Has operators save a part of what they had at a barrier that has left the stage; returns whether more is left. The
-    /// barrier has passed the task once nothing is, and nothing is gathered.
+    /// Has operators save a part of their state at a barrier that has left the stage; returns whether more is left. The barrier
+    /// has passed the task once all state is saved, and no batches are gathered.
     fn save_on<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) -> bool {
         let Some(epoch) = self.saving else { return false };
         if next.save_part() {
@@ -106,12 +105,12 @@ impl Head {
         false
     }
 
-    /// The barrier that was sent last has not left the task before [`gathered`](Self::gathered) is called.
+    /// Keeps the barrier that was sent last in the task until [`gathered`](Self::gathered) is called.
     pub(crate) fn gather(&mut self) {
         self.gathers = true;
     }
 
-    /// All is saved that the barrier has overtaken.
+    /// Notes that all batches that the barrier has overtaken are saved.
     pub(crate) fn gathered(&mut self, turn: &mut Turn<'_>) {
         self.gathers = false;
         if let Some(epoch) = self.left.take() {
@@ -119,8 +118,8 @@ impl Head {
         }
     }
 
-    /// A barrier that may overtake batches is to be sent down the stage, which is not ready: [overdraws](Pipe::overdraw) it, once for
-    /// each barrier. Returns whether to settle it again.
+    /// [Overdraws](Pipe::overdraw) a stage that is not ready, for a barrier that may overtake batches, once for each barrier.
+    /// Returns whether to settle the stage again.
     pub(crate) fn overdraw<N: Pipe>(&mut self, barrier: Epoch, next: &mut N) -> bool {
         if barrier <= self.overdrawn {
             return false;
@@ -130,7 +129,7 @@ impl Head {
         true
     }
 
-    /// After the end, operators that go on may send barriers of their own. These are few, and wait for no part.
+    /// After the end, operators that go on may send barriers of their own. These are few, and the state is saved at once.
     fn own_barrier_passed<N: Pipe>(&mut self, next: &mut N, turn: &mut Turn<'_>) {
         if let Some(epoch) = next.own_barrier().filter(|epoch| *epoch > self.own) {
             while next.save_part() {}
@@ -220,7 +219,7 @@ mod tests {
         assert_eq!(passed(), Some(Epoch(1)));
     }
 
-    /// Saves in three parts what it has at a barrier.
+    /// Saves its state at a barrier in three parts.
     struct Saving {
         flow: Flow,
         left: usize,
@@ -263,7 +262,7 @@ mod tests {
             let settled = settle(&mut head, &mut stage);
             assert!(matches!(settled, (Settled::Ready, None)), "a batch may come");
             assert_eq!(stage.left, left);
-            // Also where none does.
+            // Also without a batch.
             assert_eq!(head.rest(&mut stage, &turn()), Poll::Later);
             assert_eq!(head.wait(), Poll::Later);
         }

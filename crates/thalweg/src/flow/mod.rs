@@ -19,8 +19,9 @@
 //! 4. After [`Event::End`] and a last `Ready`, the task is done.
 //! 5. When `is_closed`, pushed records are dropped: the head stops reading its input. An operator that is closed
 //!    drops its pending output, and what is still pushed to it.
-//! 6. [`Event::Barrier`] may leave an operator that has not saved all of its state. It saves the rest, as it was at the
-//!    barrier, in `save_part`, and what is left by then at the next barrier and at the end of a round or of the input.
+//! 6. [`Event::Barrier`] may leave an operator that has not saved all of its state. It saves the rest of the state, as it was
+//!    at the barrier, in `save_part`; at the next barrier, and at the end of a round or of the input, it saves all that is
+//!    left.
 //! 7. [`Event::Round`] ends a round of a loop. For the next round, operators reset their state, and those that
 //!    were closed are open again. So a head within a loop that finds the stage closed drops its input up to the end of
 //!    the round only.
@@ -193,8 +194,8 @@ pub trait Pipe: Send {
         }
     }
 
-    /// A barrier that may overtake batches waits for the stage: outlets without credit take one more batch each before they are
-    /// blocked again, until [`end_overdraft`](Self::end_overdraft).
+    /// Overdraws the stage for a barrier that may overtake batches: outlets without credit take one more batch on each lane
+    /// before they are blocked again, until [`end_overdraft`](Self::end_overdraft).
     #[doc(hidden)]
     fn overdraw(&mut self) {
         if let Some(next) = self.next() {
@@ -202,7 +203,7 @@ pub trait Pipe: Send {
         }
     }
 
-    /// That barrier has left the stage: outlets without credit are blocked.
+    /// Called when that barrier has left the stage: outlets without credit are blocked.
     #[doc(hidden)]
     fn end_overdraft(&mut self) {
         if let Some(next) = self.next() {
@@ -217,9 +218,9 @@ pub trait Pipe: Send {
         self.next().and_then(|next| next.own_barrier())
     }
 
-    /// Saves a bounded part of what operators still have to save at the last barrier that has passed them; returns whether
-    /// more is left. The head calls it between batches until nothing is, and then reports the barrier as passed. An operator
-    /// that saves so calls the next one too, whether or not more of its own is left.
+    /// Saves a bounded part of the state that operators still have to save at the last barrier that has passed them; returns
+    /// whether more is left. The head calls it between batches until nothing is left, and then reports the barrier as passed.
+    /// An operator that implements it also calls the next operator, whether or not more of its own state is left.
     #[doc(hidden)]
     fn save_part(&mut self) -> bool {
         self.next().is_some_and(|next| next.save_part())

@@ -66,7 +66,7 @@ pub(crate) struct Signals {
     epoch: AtomicU64,
     /// The barrier behind which sources read nothing more, because the job is suspended there; 0 if there is none.
     last_barrier: AtomicU64,
-    /// The last barrier that may overtake the batches on their way, as may those before it; 0 if none may.
+    /// The last barrier that may overtake the batches on their way; earlier ones may too. 0 if none may.
     overtaking: AtomicU64,
     /// The last barrier that is known to have left all tasks of all hosts.
     all_passed: AtomicU64,
@@ -316,12 +316,12 @@ impl Signals {
         Epoch(self.overtaking.load(Ordering::Acquire))
     }
 
-    /// A barrier has left all tasks of all hosts.
+    /// Notes that a barrier has left all tasks of all hosts.
     pub(crate) fn all_passed(&self, Epoch(epoch): Epoch) {
         self.all_passed.fetch_max(epoch, Ordering::AcqRel);
     }
 
-    /// Whether a barrier that may overtake batches has not left all tasks.
+    /// Whether a barrier that may overtake batches is still in some task.
     pub(crate) fn overtakes(&self) -> bool {
         self.overtaking() > Epoch(self.all_passed.load(Ordering::Acquire))
     }
@@ -346,13 +346,13 @@ impl Signals {
         lock(&self.let_through).iter().for_each(WeakWaker::wake);
     }
 
-    /// Has a task of this host woken when a barrier is torn on any host.
+    /// Wakes this task of this host whenever a barrier is torn on any host.
     pub(crate) fn wake_when_torn(&self, task: WeakWaker) {
         lock(&self.let_through).push(task);
     }
 
-    /// Whether a barrier is known to be torn, so that there is no checkpoint however it goes on. Once it has left all tasks,
-    /// that is not known any more.
+    /// Whether a barrier is known to be torn, so that there is no checkpoint at it. Barriers that have left all tasks are
+    /// forgotten.
     pub(crate) fn is_torn(&self, epoch: Epoch) -> bool {
         lock(&self.torn).contains_key(&epoch)
     }
@@ -655,7 +655,7 @@ mod tests {
         assert!(lock(&seen).is_empty());
     }
 
-    /// Counts how often it is woken.
+    /// Counts its wake-ups.
     #[derive(Default)]
     struct Woken(AtomicU64);
 

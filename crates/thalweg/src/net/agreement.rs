@@ -2,8 +2,8 @@
 //!
 //! Contributors are the hosts that have a value in each round. Their values are merged up a [tree](super::tree), in the order
 //! of the hosts, and the result goes down the same tree. Listeners have no value, and get the result. They follow the
-//! contributors in the ranks of the tree, so that the first contributor is its root and nothing is to come from a host that
-//! stands for listeners alone. No host sends or receives more messages in a round than its place in the tree has neighbours.
+//! contributors in the ranks of the tree, so that the first contributor is its root, and a host whose range has only listeners
+//! sends nothing. No host sends or receives more messages in a round than its place in the tree has neighbours.
 
 use super::tree::Place;
 use super::{HostId, Link, Links, Part, Receive};
@@ -39,7 +39,7 @@ pub(crate) struct Agreement<A> {
     parent: Option<Link>,
     /// The hosts whose contributions are merged into this one's, in order.
     children: Vec<Link>,
-    /// The hosts that get the result from this one, and contribute nothing, as all hosts below them.
+    /// The hosts that get the result from this one, and contribute nothing; nor do the hosts below them.
     listeners: Vec<Link>,
     rounds: Mutex<Rounds>,
 }
@@ -188,7 +188,8 @@ mod tests {
         }
     }
 
-    /// Has hosts agree three times, of which some contribute. Frames are delivered in an order that follows from their number.
+    /// Runs three agreements, in which some of the hosts contribute. Frames are delivered in an order that depends on the
+    /// number of hosts.
     fn agree(count: usize, contributors: &[HostId], fan_out: usize) {
         let network = Arc::new(TestNetwork::by_tree_of(fan_out));
         let listeners: Vec<_> = (0..count).map(HostId).collect();

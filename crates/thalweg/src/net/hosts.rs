@@ -62,7 +62,7 @@ impl Hosts {
         Self { lanes_apart, ..self }
     }
 
-    /// The same hosts, of which at most so many report to the same one where they agree. All of them do it alike.
+    /// The same hosts, at most `fan_out` of which report to the same one. All hosts must use the same number.
     pub(crate) fn fanning_out(self, fan_out: usize) -> Self {
         Self { fan_out, ..self }
     }

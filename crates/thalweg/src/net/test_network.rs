@@ -15,11 +15,11 @@ pub(crate) struct TestNetwork {
     receivers: Mutex<BTreeMap<HostId, Receiver>>,
     /// The hosts whose connections take less than is sent to them.
     pub(crate) behind: Mutex<BTreeSet<HostId>>,
-    /// How many hosts report to one, if not as many as usual.
+    /// How many hosts report to one, if not the usual number.
     fan_out: Option<usize>,
     /// The hosts that are lost.
     lost: Mutex<BTreeSet<HostId>>,
-    /// The ways on which nothing arrives, each from a host to another one.
+    /// The pairs of hosts, sender and receiver, between which nothing arrives.
     cut: Mutex<BTreeSet<(HostId, HostId)>>,
 }
 
@@ -30,7 +30,7 @@ struct End {
 }
 
 impl TestNetwork {
-    /// One of whose hosts at most so many report to the same.
+    /// A network in which at most `fan_out` hosts report to the same one.
     pub(crate) fn by_tree_of(fan_out: usize) -> Self {
         Self { fan_out: Some(fan_out), ..Self::default() }
     }
@@ -64,12 +64,12 @@ impl TestNetwork {
         true
     }
 
-    /// The ways on which frames are, each from a host to another one.
+    /// The pairs of hosts, sender and receiver, between which frames are on their way.
     pub(crate) fn ways(&self) -> BTreeSet<(HostId, HostId)> {
         lock(&self.frames).iter().map(|(from, to, _)| (*from, *to)).collect()
     }
 
-    /// Loses a host with all frames from and to it. The others are informed in their order.
+    /// Loses a host with all frames from and to it. Notifies the other hosts in their order.
     pub(crate) fn lose(&self, host: HostId) {
         lock(&self.lost).insert(host);
         lock(&self.frames).retain(|(from, to, _)| *from != host && *to != host);
@@ -79,7 +79,7 @@ impl TestNetwork {
         }
     }
 
-    /// Cuts two hosts off from each other, with all frames between them. Both are informed, and no other one.
+    /// Cuts two hosts off from each other, with all frames between them. Notifies these two hosts only.
     pub(crate) fn cut(&self, one: HostId, other: HostId) {
         let ways = [(one, other), (other, one)];
         lock(&self.cut).extend(ways);

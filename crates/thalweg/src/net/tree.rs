@@ -1,11 +1,11 @@
-//! The tree by which hosts agree: what each has goes up it, merged on the way, and the result goes down it.
+//! The tree by which hosts agree: values go up the tree and are merged on the way, and the result goes down.
 //!
 //! Members have ranks from 0 without gaps. A member stands for a range of ranks that begins with its own: the first for all.
 //! The rest of its range is cut into as many ranges of equal size as members may report to one, and the first rank of each of
-//! these reports to it. So what is merged, first a member's own and then that of those that report to it, is in the order of
-//! ranks, and where there are few members all report to the first.
+//! these reports to it. So a member that merges its own value first, and then those of its reporters in order, keeps the order
+//! of ranks; where there are few members, all report to the first.
 //!
-//! Here are only numbers: each member computes its place from the number of members.
+//! This module only computes ranks: each member derives its place from the number of members.
 
 /// How many members report to one. A message and the wake-up of another host take some 40 us, one more message about one
 /// (`docs/scaling.md`).
@@ -14,7 +14,7 @@ pub(super) const FAN_OUT: usize = 16;
 /// The place of a member.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The ranks between it and the first, which is the first of these: it reports to the last.
+    /// The ranks on the path from the first, which is included, to this member, which reports to the last of them.
     pub(crate) above: Vec<usize>,
     /// The ranks that report to it, in order.
     pub(crate) below: Vec<usize>,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of one of `count` members, of which at most `fan_out` report to the same.
+    /// The place of one of `count` members, of which at most `fan_out` report to the same one.
     pub(crate) fn of(rank: usize, count: usize, fan_out: usize) -> Self {
         let (mut first, mut size, mut above) = (0, count, Vec::new());
         loop {
@@ -42,7 +42,8 @@ impl Place {
         self.above.last().copied()
     }
 
-    /// How many messages, one after the other, it takes from the last of `count` members to the first.
+    /// The depth of the tree of `count` members: how many messages it takes, one after the other, from the deepest member to
+    /// the first.
     pub(crate) fn deepest(count: usize, fan_out: usize) -> usize {
         let (mut size, mut deep) = (count, 0);
         while size > 1 {
@@ -54,7 +55,7 @@ impl Place {
     }
 }
 
-/// Cuts so many ranks, from this one on, into ranges: the first rank of each, and its size.
+/// Cuts `size` ranks, from `first` on, into ranges: the first rank of each, and its size.
 fn cut(first: usize, size: usize, fan_out: usize) -> Vec<(usize, usize)> {
     let parts = fan_out.max(1).min(size);
     let start = |part: usize| part * size / parts;
@@ -85,7 +86,7 @@ mod tests {
             for count in (1..40).chain([100, 1000]) {
                 let places: Vec<_> =
                     (0..count).map(|rank| Place::of(rank, count, fan_out)).collect();
-                // What is merged of a member: its own, then that of those that report to it.
+                // The ranks merged at a member: its own, then those of its reporters.
                 let (mut merged, mut next) = (Vec::new(), VecDeque::from([0]));
                 while let Some(rank) = next.pop_front() {
                     merged.push(rank);

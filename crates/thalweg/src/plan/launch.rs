@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// With the state backend `Disk`, the tasks of an operator together have at most one part in so many of the memory budget for
+/// With the state backend `Disk`, the tasks of an operator together have at most one part in this many of the memory budget for
 /// their keys.
 const CACHED: usize = 16;
 
@@ -77,7 +77,7 @@ impl<'a> TaskContext<'a> {
         self.memory.named(Claim::Spillable, self.ops[id].name(), Some(wake))
     }
 
-    /// A reservation for keys with their states, which can be moved to disk at any time if the state backend has a disk.
+    /// A reservation for keys and their states, which can be moved to disk at any time unless the state backend is `Memory`.
     pub(crate) fn keyed(&self, id: usize) -> Reservation {
         match self.state_backend {
             StateBackend::MemoryThenDisk => self.spillable(id),
@@ -86,7 +86,7 @@ impl<'a> TaskContext<'a> {
         }
     }
 
-    /// The bytes that a task of this stage keeps in memory of an operator's keys with the state backend `Disk`.
+    /// The most bytes of an operator's keys that a task of this stage keeps in memory with the state backend `Disk`.
     pub(crate) fn most_cached(&self) -> usize {
         self.memory.limit() / CACHED / self.tasks.max(1)
     }
@@ -112,8 +112,8 @@ impl<'a> TaskContext<'a> {
         self.state_of_entries(id, name, redistribution, batches_of::<E, T>)
     }
 
-    /// The handle of batches on their way to the stage, which the operator with this number receives, of records of type `E` and their
-    /// times. A program with other exchanges cannot go on with them. Each task gets those of all.
+    /// The handle of batches on their way to the stage, received by the operator with this number, of records of type `E` and
+    /// their times. A program with other exchanges cannot restore them. Each task gets the entries of all tasks.
     pub(crate) fn state_in_flight<E: Data, T: Data>(&self, id: usize) -> StateHandle {
         if self.checkpoints.is_none() {
             return StateHandle::none();
@@ -354,7 +354,7 @@ impl Launched {
         elsewhere.map(Arc::from).chain(operators).collect::<Vec<_>>().join("; ")
     }
 
-    /// Checks the counts of the job, which has succeeded, for consistency, if those of all hosts are there.
+    /// Checks the counts of a job that has succeeded for consistency, if those of all hosts have arrived.
     pub(crate) fn conserved(&self) -> Result<()> {
         if self.stages_on_hosts.len() > 1 && self.job.counted_on_hosts().is_none() {
             return Ok(());

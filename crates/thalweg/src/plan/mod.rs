@@ -224,8 +224,8 @@ pub enum TieKind {
     Splits,
     /// The tasks of an operator keep close to each other in event time.
     Drift,
-    /// The tasks of an operator save together the generators of watermarks that a checkpoint has of splits which none of them
-    /// has read since. Each host has its own, and hosts send each other nothing.
+    /// The tasks of an operator together save the watermark generators from a checkpoint whose splits none of them has read
+    /// since. Each host has its own, and hosts exchange no frames.
     Generators,
     /// The tasks of an operator share out the calls that may run at once.
     Permits,

@@ -8,23 +8,23 @@ use crate::data::Schema;
 pub(crate) enum Overtaken {
     /// Each record goes to the owner of its key.
     ByKey,
-    /// Any task may process them. They go to the one in the place of the task that they were on their way to.
+    /// Any task may process them. They go to the task at the same place among all as the one that they were sent to.
     ByTask,
 }
 
 impl Plan {
-    /// Whether barriers may overtake what is on its way to the tasks of a stage, and where that goes in another run. Elsewhere they
-    /// are aligned:
+    /// Whether barriers may overtake the batches on their way to the tasks of a stage, and how these find their tasks in
+    /// another run. `None` where barriers are aligned:
     ///
-    /// - In event time, since watermarks are between the batches, and the tasks behind an exchange must have emitted the same windows
-    ///   at a barrier.
-    /// - Where tasks wait for each other to keep close in event time: a task waits once a barrier has passed it, and might wait for one
-    ///   that needs what is in front of the barrier.
+    /// - In event time, since watermarks are between the batches, and all tasks behind an exchange must have emitted the same
+    ///   windows at a barrier.
+    /// - Where tasks wait for each other to keep close in event time: a task that a barrier has passed waits, perhaps for a
+    ///   task that needs batches in front of the barrier.
     /// - In loops, which barriers pass between two rounds.
-    /// - Where it matters which task gets a record, and no hash of a key says so: each task of a broadcast has all of them, and the
-    ///   next run may have other tasks. Nor does it of a block of rows by key: that has the hash of one of its rows, which have the
-    ///   same owner only as long as there are as many tasks.
-    /// - In front of a sink into one file, which is not behind an exchange where there is one task.
+    /// - Where it matters which task gets a record, and no hash of a key determines it: each task of a broadcast gets all
+    ///   records, and the next run may have another number of tasks. A block of rows by key has the hash of one row, and its
+    ///   rows have the same owner only with the same number of tasks.
+    /// - In front of a sink into one file, which has no exchange in front of it if there is one task.
     pub(crate) fn overtaken(&self, stage: usize) -> Option<Overtaken> {
         let is_in_loop = |stage: usize| self.stages[stage].loops > 0;
         let is_in_stage = |op: &usize| self.operators[*op].stage == stage;
@@ -52,7 +52,7 @@ impl Plan {
         overtaken
     }
 
-    /// Whether the job has no such exchange on one core, or on one host.
+    /// Whether the edge is no exchange where the job has one core, or one host.
     fn may_lack(&self, edge: &Edge) -> bool {
         let to = &self.stages[edge.to];
         let writes =
@@ -60,9 +60,9 @@ impl Plan {
         to.placement == Placement::EachHost || (edge.strategy == Strategy::Gather && writes())
     }
 
-    /// The exchanges that lead to a stage: of each its number, which does not depend on the number of hosts and cores, and what is in
-    /// front of it. What was on its way there has its place nowhere else: other operators have seen it, or have not. Of blocks of rows
-    /// it has the columns, too, which their type does not say.
+    /// Describes the exchanges that lead to a stage: the number of each, which does not depend on the number of hosts and
+    /// cores, and the operators in front of it. Batches in flight fit only the same exchanges, as the same operators have
+    /// processed them. For blocks of rows the description has the columns, too, which are not part of their type.
     pub(super) fn exchanges_to(&self, stage: usize) -> String {
         let numbered = self.edges.iter().filter(|edge| !self.may_lack(edge)).enumerate();
         let described = numbered.filter(|(_, edge)| edge.to == stage).map(|(number, edge)| {
@@ -90,7 +90,7 @@ mod tests {
     use crate::time::Timestamp;
     use std::time::Duration;
 
-    /// Of each stage with inputs, in order.
+    /// The result for each stage with inputs, in order.
     fn overtaken(describe: impl FnOnce(&Environment)) -> Vec<Option<Overtaken>> {
         let env = Environment::new();
         describe(&env);

@@ -201,8 +201,8 @@ const SAVED_IN_LOOPS: &[&str] = &[
     "zip_by_task",
 ];
 
-/// Why no job with checkpoints fills a cache or reads one: when the program is run again, its jobs do not begin with what earlier
-/// ones have kept.
+/// Why no job with checkpoints fills or reads a cache: when the program is run again, its jobs do not have the records that
+/// earlier ones kept.
 const GONE_WITH_THE_PROCESS: &str = "a cache is gone with the process, and what a checkpoint has would not fit one that is filled again; write the records to \
      files for the jobs that read them, or run the jobs that fill the cache and read it in environments without checkpoints";
 

@@ -1,11 +1,11 @@
 //! What the hosts of a job agree on: that it is the same job, how it ends, its barriers, what is saved at them, and whether
 //! it is drained or suspended.
 //!
-//! Every host reports to another one, in a [tree](Place) whose root is the first host. What hosts report is merged on the way
-//! up where that is possible, and sent on when all have reported from which it comes; what the first host has for all goes down
-//! the same way. So no host sends or takes much more than one message of each kind for each of a few others. Two kinds of
-//! messages go directly to the host that they are for ([`Way::Direct`]): what is rare, as failures and requests; and the
-//! decision how the job ends, and that it is over, which are a few bytes, and must reach all hosts though one of them is lost.
+//! Hosts report along a [tree](Place) whose root is the first host. Reports are merged on the way up where possible, and sent
+//! on when all hosts below have reported; messages of the first host to all go down the same tree. So no host exchanges much
+//! more than one message of each kind with each of a few others. Two kinds of messages go directly to their host
+//! ([`Way::Direct`]): rare ones, such as failures and requests; and the decision how the job ends, and that it is over, which
+//! are a few bytes, and must reach all hosts even if one of them is lost.
 //!
 //! No task runs before all hosts have described the job to the first one, and it is the same: see [`Description`]. A job
 //! that fails before that starts its tasks too, which end at once. A job with checkpoints is described twice more before its
@@ -17,12 +17,12 @@
 //! publishes an output of a job that fails on another. With checkpoints, it stores the last one before it decides, and a job whose
 //! last one could not be stored fails.
 //!
-//! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has
-//! requested a barrier learns its number with the order to send it. Where a barrier of a checkpoint is slow, the first host lets it
-//! overtake batches on all hosts. A job that is suspended gets a last barrier, behind which
-//! no source of any host reads. The first host learns of a barrier that comes to an operator of any host within a round of a
-//! loop: it may be the last one, which then never leaves all tasks. It passes that on to all hosts, where heads of loops let the
-//! barrier through while they wait for what may be held back by it.
+//! It also numbers the barriers, so that those which several hosts request at the same time differ. A host that has requested a
+//! barrier learns its number with the order to send it. Where a barrier of a checkpoint is slow, the first host lets it
+//! overtake batches on all hosts. A job that is suspended gets a last barrier, behind which no source of any host reads. If a
+//! barrier comes to an operator of any host within a round of a loop, the first host is informed: it may be the last barrier,
+//! which then never leaves all tasks. The first host informs all hosts, where heads of loops let the barrier through while they
+//! wait for streams that it may hold back.
 //!
 //! In a job with checkpoints, the first host asks the others to save what their tasks have saved at a barrier that has left
 //! all tasks. What they answer is of the module that stores it; `None` is from a host that is drained. When the checkpoint counts,
@@ -34,8 +34,8 @@
 //! the job's end is decided, with what was reported until then, nothing is replaced any more.
 //!
 //! Where a host has files to publish, a job that ends well is over when all hosts have published theirs: what runs next finds
-//! them, on whatever host it looks. Beside the decision, every host gets what the tasks of all hosts have counted: down the
-//! tree, as that may be much. It waits for both. Where a host on the way is lost meanwhile, those behind it end without the
+//! them, on whatever host it looks. Besides the decision, every host gets the counts of all tasks; these go down the tree, as
+//! they may be large. A host waits for both. If a host on the way is lost meanwhile, the hosts behind it end without the
 //! counts.
 
 mod gather;
@@ -63,17 +63,17 @@ pub(crate) struct JobHosts {
     me: HostId,
     /// The other hosts, in order.
     others: Vec<Link>,
-    /// The hosts between this one and the first, which is the first of these: this one reports to the last.
+    /// The hosts on the path from the first, which is included, to this one, which reports to the last of them.
     above: Vec<HostId>,
-    /// Those that report to this one, in order.
+    /// The hosts that report to this one, in order.
     below: Vec<Link>,
-    /// How many hosts this one reports of, itself included.
+    /// The number of hosts in this one's subtree, itself included.
     size: usize,
     state: Mutex<State>,
     /// On another host: what it has reported when its tasks had ended. Locked while it stores what these have saved and reports it, so
     /// that what is stored later is reported later.
     reported: Mutex<Option<Prepared>>,
-    /// Locked while it sends up what hosts report of their ends, itself included, so that what is reported later is sent later.
+    /// Locked while this host sends up that hosts have ended, itself included, so that later reports are sent later.
     reporting: Mutex<()>,
 }
 
@@ -89,25 +89,26 @@ struct State {
     start: Option<Box<dyn FnOnce() + Send>>,
     /// All hosts have described the same job, and the first has sent this.
     agreed: Option<Option<RestorePoint>>,
-    /// The hosts that have described the job.
+    /// The descriptions of the hosts that have described the job.
     described: Gather<Vec<(usize, u128)>>,
-    /// The hosts that are prepared, and what they have reported and saved, until it is all sent up, or decided.
+    /// The hosts that are prepared, with their reports and saved states, until all are sent up, or the end is decided.
     prepared: BTreeMap<HostId, Ended>,
-    /// On another host: all hosts of which it reports are prepared, and it has sent that up.
+    /// On another host: all hosts of its subtree are prepared, and it has reported that.
     has_reported: bool,
     decided: bool,
-    /// On another host: it is decided that the job ends well, and whether there are files to publish; the totals are to come.
+    /// On another host: the job is decided to end well, with whether there are files to publish, and the totals are still to
+    /// come.
     awaits_totals: Option<bool>,
     /// No further totals come.
     lacks_totals: bool,
     totals: Totals,
     /// The hosts that have published their files, or failed to.
     published: Gather<Result<()>>,
-    /// The last barrier that has left every task of this host, and of each that reports to it, with those that report to that.
+    /// The last barrier that has left every task of this host, and of the subtree of each host that reports to it.
     passed: Least<Last>,
     /// The last barrier that has left every task of all hosts.
     all_passed: Epoch,
-    /// On the first host: the barriers that were torn, and that it has passed on as such. Not those that have left all tasks.
+    /// On the first host: the torn barriers that it has passed on to all hosts, without those that have left all tasks.
     torn: BTreeSet<Epoch>,
     /// Whether the first host has passed on that the job is drained.
     drains: bool,
@@ -115,13 +116,13 @@ struct State {
     requests: u64,
     /// Those that have no number yet.
     requested: BTreeMap<u64, Requested>,
-    /// The barrier at which hosts save, and what those have answered that have.
+    /// The barrier at which hosts save, and the answers so far.
     saving: Epoch,
     answers: Gather<Vec<(HostId, Answer)>>,
-    /// On the first host: what the others have answered, once all have.
+    /// On the first host: the answers of the others, once all have answered.
     saved: Option<Vec<Answer>>,
-    /// The barrier of the last checkpoint of which hosts have said that they have committed what it has: this host, and those
-    /// that report to it.
+    /// The barrier of the last checkpoint that hosts have committed: this host, and the subtree of each host that reports to
+    /// it.
     committed: Least<Epoch>,
     /// On another host: what it is to do for checkpoints.
     orders: VecDeque<SaveOrder>,
@@ -171,7 +172,7 @@ impl JobHosts {
             place.below.iter().map(|host| links.to(HostId(*host), Part::Job)).collect();
         let reporting = || std::iter::once(me).chain(below.iter().map(Link::to));
         let passed = reporting().map(|host| Last { epoch: Epoch::default(), host });
-        // The first host awaits what the others commit.
+        // The first host waits for the commits of the others.
         let committed = reporting().map(|host| match host {
             HostId::FIRST => Epoch::LAST,
             _ => Epoch::default(),
@@ -220,7 +221,7 @@ impl JobHosts {
         }
     }
 
-    /// Which of those that report here a host is: 0 is this host itself.
+    /// The index of a host among those that report here: 0 is this host itself.
     fn reporter(&self, host: HostId) -> Option<usize> {
         if host == self.me {
             return Some(0);
@@ -276,7 +277,7 @@ impl JobHosts {
         state.agreed.take().map(Ok)
     }
 
-    /// Hosts have described the job, or those that report to them.
+    /// Takes the descriptions of a host and its subtree.
     fn take_described(&self, from: HostId, ranges: Vec<(usize, u128)>) {
         let all = lock(&self.state).described.add(from, ranges, self.reporters());
         let Some(all) = all else { return };
@@ -294,7 +295,7 @@ impl JobHosts {
                 }
                 Err(error) => self.take(self.me, JobMessage::Failed(error)),
             },
-            // The first one that has described another job than the first host.
+            // The first host in order whose description differs from that of the first host.
             Some((host, _)) => self.send(HostId(*host), &JobMessage::Differs(self.parts())),
         }
     }
@@ -341,8 +342,8 @@ impl JobHosts {
         }
     }
 
-    /// Hosts have ended, and are prepared. Once all have of which this one reports, it sends that up, and what is reported
-    /// again from then on; the first host decides.
+    /// Takes the reports of hosts that are prepared. Once all hosts of this one's subtree are, it sends their reports up, and
+    /// from then on each new one; the first host decides.
     fn take_prepared(&self, ended: Vec<Ended>) {
         let reporting = lock(&self.reporting);
         let mut state = lock(&self.state);
@@ -359,7 +360,7 @@ impl JobHosts {
         }
         let is_complete = state.prepared.len() >= self.size;
         state.has_reported = is_complete && !self.is_first();
-        // What the first host is sent from now on comes too late, and replaces nothing of this.
+        // Later reports to the first host come too late, and replace none of these.
         let all = is_complete.then(|| std::mem::take(&mut state.prepared));
         let is_decided = state.decided;
         drop(state);
@@ -413,7 +414,7 @@ impl JobHosts {
         lock(&self.state).saved.take()
     }
 
-    /// Hosts have answered, or those that report to them.
+    /// Takes the answers of a host and its subtree.
     fn take_saved(&self, from: HostId, epoch: Epoch, answers: Vec<(HostId, Answer)>) {
         let mut state = lock(&self.state);
         if epoch > state.saving && !self.is_first() {
@@ -422,7 +423,7 @@ impl JobHosts {
         if epoch != state.saving {
             return;
         }
-        // The first host asks the others.
+        // The first host is not among those that answer.
         let of = self.reporters() - usize::from(self.is_first());
         let Some(all) = state.answers.add(from, answers, of) else { return };
         let all = all.into_iter().flatten();
@@ -472,15 +473,14 @@ impl JobHosts {
         self.take(self.me, JobMessage::Published(published));
     }
 
-    /// What the tasks of each host have counted, once it is decided that the job ends well; `None` where a host is lost through
-    /// which that would come.
+    /// The counts of each host's tasks, once the job is decided to end well; `None` if a host on the way of the counts is lost.
     pub(super) fn counted(&self) -> Option<Vec<Vec<TaskCounts>>> {
         let state = lock(&self.state);
         self.has_totals(&state).then(|| state.totals.counted.clone())
     }
 
-    /// The clocks of other hosts: as the first one has estimated them, once there is [what all have counted](Self::counted);
-    /// before, as this one does.
+    /// The clocks of other hosts: as estimated by the first one, once [all counts](Self::counted) have arrived; before, as
+    /// estimated by this one.
     pub(super) fn clocks(&self) -> Vec<ClockOffset> {
         let state = lock(&self.state);
         let decided = self.has_totals(&state).then(|| state.totals.clocks.clone());
@@ -488,7 +488,7 @@ impl JobHosts {
         decided.unwrap_or_else(|| self.estimated())
     }
 
-    /// Whether all parts of the totals are there.
+    /// Whether all parts of the totals have arrived.
     fn has_totals(&self, state: &State) -> bool {
         state.totals.counted.len() > self.others.len()
     }
@@ -534,7 +534,7 @@ impl JobHosts {
         lock(&self.state).all_passed >= epoch
     }
 
-    /// On the first host: other hosts with tasks that a barrier has not left; of those that report through the same host, one.
+    /// On the first host: other hosts with tasks that a barrier has not left, one for each host that reports here directly.
     pub(super) fn behind(&self, epoch: Epoch) -> Vec<HostId> {
         let state = lock(&self.state);
         let others = state.passed.all().iter().skip(1);
@@ -601,7 +601,7 @@ impl JobHosts {
             JobMessage::Over(Ok(())) => self.with_job(|job| job.over(Ok(()))),
             JobMessage::Over(Err(error)) => self.with_job(|job| job.unpublished(error)),
             JobMessage::DrainRequest => {
-                // A program that drains its job does so on all hosts.
+                // The program drains its job on every host.
                 if !std::mem::replace(&mut lock(&self.state).drains, true) {
                     self.send_down(&JobMessage::Drain);
                 }
@@ -613,7 +613,7 @@ impl JobHosts {
                 let mut state = lock(&self.state);
                 let all_passed = state.all_passed;
                 state.torn.retain(|torn| *torn > all_passed);
-                // Each task to which it comes within a round reports it.
+                // Each task that a barrier reaches within a round reports it.
                 let is_news = state.torn.insert(epoch);
                 drop(state);
                 let torn = JobMessage::LetThrough(epoch, operator);
@@ -705,7 +705,8 @@ impl JobHosts {
             Err(error) => (Err(error), Totals::default()),
         };
         let message = JobMessage::Decided(outcome);
-        // Before the totals, which may be long: a host that loses this one without a decision fails, and others may have it.
+        // Sent before the totals, which may be long: a host that loses this one without a decision fails, though others may
+        // have the decision.
         self.send_all(&message);
         totals.messages().for_each(|part| self.send_down(&part));
         lock(&self.state).totals = totals;
@@ -714,7 +715,7 @@ impl JobHosts {
         }
     }
 
-    /// On another host: ends the job if it is decided that it ends well, and the totals are there or will not come.
+    /// On another host: ends the job if it is decided to end well, and the totals have arrived or will not arrive.
     fn end_with_totals(&self) {
         let mut state = lock(&self.state);
         let may = state.lacks_totals || self.has_totals(&state);
@@ -725,8 +726,8 @@ impl JobHosts {
         }
     }
 
-    /// On another host: one that is lost would pass on the totals to this one. Those to which this one passes them on may not
-    /// have lost that host.
+    /// On another host: stops waiting for the totals, as a host on their way is lost. The hosts below may not have lost it, so
+    /// they are informed.
     fn lose_totals(&self) {
         if !std::mem::replace(&mut lock(&self.state).lacks_totals, true) {
             self.send_down(&JobMessage::WithoutTotals);
@@ -734,8 +735,8 @@ impl JobHosts {
         self.end_with_totals();
     }
 
-    /// On another host: if one is lost that reports to it, it reports that this one has failed to publish its files. The first
-    /// host may not have lost that one, and waits for what comes of it. Where the job ends otherwise, this has no effect.
+    /// On another host: if a host that reports to it is lost, reports for it that its files could not be published. The first
+    /// host may not have lost that host, and waits for its report. Where the job ends otherwise, this has no effect.
     fn lose_published(&self, host: HostId, how: &str) {
         let is_below = self.below.iter().any(|link| link.to() == host);
         let has_come = lock(&self.state).published.has(host);
@@ -830,7 +831,7 @@ impl Receive for JobHosts {
             let what = format!("host {} has sent a message about a job the wrong way", from.0);
             return Err(Error::new(ErrorKind::Internal, what));
         }
-        // Before it is taken, which may take long, and end the job on this host.
+        // Sent on before it is processed here, which may take long, and end the job on this host.
         if message.way() == Way::Down {
             self.send_down(&message);
         }

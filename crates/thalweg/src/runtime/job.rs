@@ -173,7 +173,7 @@ impl Job {
             .collect()
     }
 
-    /// The counts of each task by host, where there are several and the job has ended well: as [`JobHosts::counted`].
+    /// The counts of each task by host, if there are several hosts and the job has ended well, as [`JobHosts::counted`].
     pub(crate) fn counted_on_hosts(&self) -> Option<Vec<Vec<TaskCounts>>> {
         self.hosts.as_ref()?.counted()
     }

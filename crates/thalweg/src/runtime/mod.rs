@@ -263,7 +263,8 @@ impl Runtime {
     /// Sends a barrier through a job; blocks until every task has passed it, or the job is over. Returns its number, which
     /// is the greatest if the job is over, unless it has failed. Sources read nothing behind the last barrier.
     ///
-    /// Lets the barrier overtake batches when it has not passed after `overtakes`, if that is set; at once, if that is zero.
+    /// Lets the barrier overtake batches if it has not passed after `overtakes`; at once, if that is zero; never, if it is
+    /// `None`.
     ///
     /// Calls `late` when the barrier has not passed after `patience`, with the tasks of this host that it has not left and the other
     /// hosts with such tasks, and again after as long as that returns.

@@ -447,7 +447,7 @@ impl<E> Slots<E> {
         None
     }
 
-    /// The occupied slots of a range, in their order.
+    /// The occupied slots of a range, in order.
     #[inline]
     fn occupied(&self, slots: Range<usize>) -> impl Iterator<Item = usize> {
         let mut from = slots.start;
@@ -468,7 +468,7 @@ impl<E> Slots<E> {
         self.places_in(0..self.capacity())
     }
 
-    /// As [`places`](Self::places), of these slots.
+    /// As [`places`](Self::places), for a range of slots.
     pub(super) fn places_in(&self, slots: Range<usize>) -> impl Iterator<Item = (usize, &E)> {
         // SAFETY: the tag says that the entry is initialised.
         self.occupied(slots).map(|at| (at, unsafe { self.entries[at].assume_init_ref() }))

@@ -68,7 +68,7 @@ pub(crate) struct Checkpointing {
     writer: Arc<Writer>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     interval: Duration,
-    /// After which time barriers overtake batches, if they may.
+    /// The time after which barriers overtake batches, if it is set.
     overtakes: Option<Duration>,
     dir: PathBuf,
     /// Where what is copied is staged, if it has to be.

@@ -1,6 +1,6 @@
 //! The state of an exchange: the batches on their way to its tasks that a barrier has overtaken.
 //!
-//! There is none where barriers are aligned, and none in a checkpoint at which they overtook nothing.
+//! Exchanges with aligned barriers have no such state, nor have checkpoints whose barrier overtook nothing.
 
 use crate::checkpoint::StateHandle;
 use crate::data::{Data, DecodeError, Portable};
@@ -10,11 +10,11 @@ use crate::flow::{Epoch, Event};
 use crate::plan::{Overtaken, TaskContext};
 use crate::time::Time;
 
-/// What an entry begins with: the number of the task that has saved it, and that of all tasks. Encoded batches follow.
+/// The beginning of an entry: the number of the task that has saved it, and of all tasks. Encoded batches follow.
 type SavedBy = (u64, u64);
 
-/// What barriers overtake on the way to a task with so many lanes, beginning with what they had overtaken at the checkpoint; `None`
-/// where they are aligned. `op` is the operator that receives it.
+/// The batches that barriers overtake on the way to a task with this many lanes, beginning with those of the checkpoint; `None`
+/// where barriers are aligned. `op` is the operator that receives them.
 pub(super) fn in_flight<I: Portable + ?Sized, T: Time>(
     cx: &TaskContext<'_>,
     op: usize,
@@ -41,7 +41,7 @@ fn unreadable(cx: &TaskContext<'_>, op: usize, error: &DecodeError) -> Error {
     Error::new(ErrorKind::Input, what).in_operator(&*cx.op(op).name())
 }
 
-/// The encoded batches of a checkpoint in which there may be records for a task, of so many.
+/// The encoded batches of a checkpoint that may contain records for this task, of `tasks` tasks.
 fn restored(
     saved: &StateHandle,
     overtaken: Overtaken,

@@ -66,7 +66,7 @@ impl RunningJob {
         self.barrier_watched(false, None, Duration::MAX, |_| Duration::MAX)
     }
 
-    /// As [`barrier`](Self::barrier), which overtakes batches at once.
+    /// As [`barrier`](Self::barrier); the barrier overtakes batches at once.
     pub(super) fn barrier_overtaking(&self) -> Result<Option<Epoch>> {
         self.barrier_watched(false, Some(Duration::ZERO), Duration::MAX, |_| Duration::MAX)
     }

@@ -55,11 +55,11 @@ where
 }
 
 /// As [`save`], through the handle of the state, if this event is a barrier or the end. A large table is not saved yet: the
-/// caller saves it in parts, while it goes on to change, by what is returned then.
+/// caller saves it in parts through the returned `GradualSave`, while records change it.
 ///
 /// # Errors
 ///
-/// As of [`save`].
+/// As [`save`].
 pub(crate) fn begin_save<K, V, S>(
     state: &StateHandle,
     event: Event,

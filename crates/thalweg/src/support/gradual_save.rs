@@ -1,4 +1,4 @@
-//! Saves a keyed table in parts, between batches of records, while it goes on to change: copy-on-write by encoding.
+//! Saves a keyed table in parts, between batches of records that change it: copy-on-write by encoding.
 //!
 //! A barrier leaves the operator at once, and the table is encoded later, a run of slots at a time. What is saved is the
 //! table as it was at the barrier:
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! * Before a record changes a state that is not saved yet, the state is saved and its slot marked. So a record pays for its
-//!   own key alone, wherever that is in the table.
-//! * A key that is new goes into an empty slot, which is marked: the key is not of the barrier.
+//!   own key only, wherever the key is in the table.
+//! * A new key goes into an empty slot, which is marked, as the key came after the barrier.
 //! * Before the slots move or are emptied (growth, eviction to disk, the end of a round or of the input), and before the next
 //!   barrier, the owner saves all that is left.
 //!
@@ -21,13 +21,13 @@ use crate::data::{Data, Key};
 use crate::fault::{Fault, is_planted};
 use crate::state::GroupTable;
 
-/// Whether tables that are in the nearest caches are saved in parts, too. Saving such a table takes half a millisecond at most,
-/// so only tests do, whose tables are small.
+/// Whether tables that fit into the nearest caches are saved in parts, too. They are saved in half a millisecond at most, so
+/// this is only for tests, whose tables are small.
 pub(crate) const EVERY_TABLE: bool = cfg!(test);
-/// The slots that are saved between two batches: it takes some hundred microseconds. With fewer, most of a table of keys in no
-/// order would be saved by records, one state at a time, which costs several times as much.
+/// The slots that are saved between two batches, in some hundred microseconds. With fewer, most of a table of keys in no order
+/// would be saved by records, one state at a time, which costs several times as much.
 const PART: usize = if cfg!(test) { 4 } else { 32 << 10 };
-/// A table is saved in so many parts at most, however large it is: the snapshot waits for all of them.
+/// The most parts of a table, however large it is, as the snapshot waits for all of them.
 const PARTS: usize = if cfg!(test) { 16 } else { 256 };
 
 /// A table that is being saved.
@@ -43,7 +43,7 @@ pub(crate) struct GradualSave {
     marks: Vec<u64>,
 }
 
-/// Adds a key of a table to what is saved, with its state.
+/// Adds a key of a table, with its state, to the saved entries.
 pub(crate) fn add<K, V>(out: &mut Saving, key: &K, state: &V)
 where
     K: Key + ?Sized,
@@ -56,7 +56,7 @@ where
 }
 
 impl GradualSave {
-    /// Begins to save a table at a barrier. A small one is saved at once; then there is none.
+    /// Begins to save a table at a barrier. A small table is saved at once; then the result is `None`.
     pub(crate) fn begin<K, V>(mut open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
     where
         K: Key + ?Sized,
@@ -70,7 +70,7 @@ impl GradualSave {
         Some(Self::in_parts_of(PART.max(table.slots() / PARTS), open, table))
     }
 
-    /// As [`begin`](Self::begin), with so many slots at a time, whatever the size of the table.
+    /// As [`begin`](Self::begin), with `part` slots at a time, whatever the size of the table.
     fn in_parts_of<K, V>(part: usize, open: OpenSaving, table: &GroupTable<K, V>) -> Self
     where
         K: Key + ?Sized,
@@ -94,7 +94,7 @@ impl GradualSave {
         saves
     }
 
-    /// Saves all that is left of a table that is being saved, if one is. It may change in any way from then on.
+    /// Saves the rest of a table that is being saved, if one is. From then on the table may change in any way.
     pub(crate) fn save_rest<K, V>(saving: &mut Option<Self>, table: &GroupTable<K, V>)
     where
         K: Key + ?Sized,
@@ -120,8 +120,8 @@ impl GradualSave {
         self.next = until;
     }
 
-    /// A record with this key is about to change its state, or to add the key: saves the state first if that is still to be
-    /// done. If the table has to grow for the key, all of it is saved.
+    /// Saves the state of a key, if that is still to be done, before a record changes it or adds the key. If the table has to
+    /// grow for the key, all of it is saved.
     pub(crate) fn before_change<K, V>(
         &mut self,
         table: &mut GroupTable<K, V>,
@@ -145,7 +145,7 @@ impl GradualSave {
             return;
         }
         self.marks[word] |= bit;
-        // An empty slot has no key to be seen.
+        // For an empty slot, the closure is not called.
         table.see_at(slot, |key, state| add(&mut self.open.saving, key, state));
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn too_large(reservation: &Reservation, keys: usize) -> Error {
     ))
 }
 
-/// The error that is raised when keys have no room, and the state backend keeps them off the disk.
+/// The error of keys that have no room in memory, with a state backend without a disk.
 #[cold]
 pub(crate) fn kept_in_memory(reservation: &Reservation) -> Error {
     reservation.refused(format!(
@@ -148,13 +148,13 @@ pub(crate) fn part_of(hash: u64, depth: u32) -> usize {
 }
 
 impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
-    /// The overflow of the operator with this number, whose input ends.
+    /// The overflow of the operator with this number, for an input that ends.
     pub(crate) fn new(cx: &TaskContext<'_>, op: usize) -> Self {
         let in_memory = cx.state_backend == StateBackend::Memory;
         Self { depth: 0, in_memory, ..Self::of_part(cx.keyed(op), cx.spill.clone()) }
     }
 
-    /// That of an operator whose keys are in no table, but [elsewhere](super::keyed_timers).
+    /// The overflow of an operator whose keys are in no table, but in [keyed timers](super::keyed_timers).
     pub(crate) fn of_no_table(cx: &TaskContext<'_>) -> Self {
         let reservation = cx.memory.unnamed(Claim::Spillable);
         Self { depth: 0, frozen: true, ..Self::of_part(reservation, cx.spill.clone()) }
@@ -216,7 +216,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     ///
     /// # Errors
     ///
-    /// If it is of other records, or nothing may be on disk.
+    /// If the state is of other records, or nothing may be on disk.
     pub(crate) fn restore(&mut self, file: &SavedFile<'_>) -> Result<()> {
         self.check_backend()?;
         let Note { part, has_states } = file.note()?;
@@ -290,9 +290,9 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
         !self.reservation.try_resize(used) && used > held + held / 8 + ALWAYS
     }
 
-    /// Whether eviction would not help a table with this many keys, whose states own this many bytes on the heap: a
-    /// state is too large by itself, or eviction has been tried often enough. It is not for want of a limit of keys below the
-    /// memory budget: that is lifted, so that what is read back has all the room there is.
+    /// Whether eviction would not help a table with this many keys, whose states own this many bytes on the heap: a state is
+    /// too large by itself, or eviction has been tried often enough. A limit of keys below the memory budget is no reason: it
+    /// is lifted, so that keys that are read back may use all free memory.
     pub(crate) fn is_hopeless(&mut self, keys: usize, heap: usize) -> bool {
         let [one, any] = EVICTED;
         let is_hopeless = match keys {
@@ -329,7 +329,7 @@ impl<S: Wire + ?Sized, E: Data> Overflow<S, E> {
     ///
     /// # Errors
     ///
-    /// As of [`write`](Self::write).
+    /// As [`write`](Self::write).
     pub(crate) fn write_state(&mut self, hash: u64, state: &E) -> Result<()> {
         let written = self.check_backend().and_then(|()| self.part(hash).states.push(state));
         self.note_lost(written)

@@ -152,7 +152,7 @@ impl Costs {
     }
 }
 
-/// The messages, one after the other, from the last of so many hosts to the first.
+/// The messages, one after the other, from the deepest of this many hosts to the first.
 fn levels(mut hosts: f64) -> f64 {
     let mut levels = 0.0;
     while hosts > 1.0 {

@@ -1,11 +1,11 @@
-//! Tables that go on to change while they are saved.
+//! Snapshots of tables that change while they are saved.
 
 use super::*;
 
 const RECORDS: u64 = 1_000_000;
 const KEYS: u64 = 700;
 
-/// What a snapshot has of each key in these states, added up, and how far the source has read.
+/// The sum of a snapshot's values for each key in these states, and the position of the source.
 fn by_key(snapshot: &Snapshot, states: &[(&str, &str)]) -> (BTreeMap<u64, u64>, u64) {
     let id = |operator: &str, name: &str| StateId { operator: operator.into(), name: name.into() };
     let mut position = snapshot.entries(&id("iter-0", "position"));
@@ -22,7 +22,8 @@ fn by_key(snapshot: &Snapshot, states: &[(&str, &str)]) -> (BTreeMap<u64, u64>, 
     (all, read)
 }
 
-/// Interrupts a job that adds up `value` of its numbers by key, and compares what is saved with what was read before.
+/// Interrupts a job that adds up `value` of its numbers by key, and compares the saved sums with those of the numbers read
+/// before.
 fn compare(job: impl Fn(&Environment), states: &[(&str, &str)], value: fn(u64) -> u64) {
     let mut begun = 0;
     for seed in 0..12 {

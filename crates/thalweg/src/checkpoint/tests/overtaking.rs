@@ -5,8 +5,8 @@ use crate::sync::AtomicU64;
 
 const RECORDS: u64 = 20_000;
 
-/// As many tasks as there are cores send to one, which is slower than all of them together. Counts what they send, and what it has
-/// processed.
+/// A job in which a task for each core sends to one task, which is slower than all of them together. Counts the records that
+/// are sent and processed.
 fn slow(env: &Environment, counts: &[Arc<AtomicU64>; 2]) -> Output<Vec<(u64, u64)>> {
     let [sent, processed] = counts.clone();
     let numbers = env.range(0..RECORDS).inspect(move |_| {
@@ -23,8 +23,8 @@ fn environment_of(cores: usize, seed: u64) -> Environment {
     Environment::with_config(config)
 }
 
-/// A snapshot of the job with its lanes full; how much was sent when the barrier was requested, and how much was processed when it
-/// had passed.
+/// A snapshot of the job with its lanes full; how many records were sent when the barrier was requested, and how many were
+/// processed when it had passed.
 fn taken(seed: u64, overtakes: bool) -> (Snapshot, u64, u64) {
     let env = environment_of(3, seed);
     let counts = [Arc::default(), Arc::default()];

@@ -1,8 +1,8 @@
-//! What the nodes of a graph remember, as checkpoints have it.
+//! Layouts of the nodes of a graph that keep rows, saved with checkpoints.
 //!
-//! Rows are held as words and bytes, whose types say nothing of the columns that they stand for. So a checkpoint has, beside the
-//! states, the layout of each node that remembers rows, and a job goes on from it only if its nodes have the same. An expression
-//! may be another one, as the closure of a typed program may be.
+//! Rows are held as words and bytes, whose types do not name columns. So a checkpoint has, beside the states, the layout of
+//! each node that keeps rows, and a job goes on from it only if its nodes have the same layouts. An expression may be another
+//! one, as the closure of a typed program may be.
 
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::dynamic::check::{GroupStep, Step, Work};
@@ -13,7 +13,7 @@ use crate::flow::Event;
 use crate::plan::TaskContext;
 use std::sync::Arc;
 
-/// The nodes that remember rows, each by its name and with its layout.
+/// The names and layouts of the nodes that keep rows.
 #[derive(Clone)]
 pub(super) struct Layouts(Arc<[(String, String)]>);
 
@@ -23,7 +23,7 @@ impl Layouts {
         Self(layouts.collect())
     }
 
-    /// The state of a task of a source, which has this number.
+    /// The layouts as a state of a task of the source with this number.
     ///
     /// # Errors
     ///
@@ -45,14 +45,14 @@ impl Layouts {
         Ok(SavedLayouts { layouts: self.clone(), state, is_first: cx.task == 0 })
     }
 
-    /// The layout of a node, if there is one of that name with another layout than this.
+    /// The layout of the node with this name, if it differs from `was`.
     fn other_than(&self, node: &str, was: &str) -> Option<&str> {
         let (_, layout) = self.0.iter().find(|(name, _)| name == node)?;
         (layout != was).then_some(layout.as_str())
     }
 }
 
-/// The layouts of a graph in a running task, of which the first one saves them.
+/// The layouts of a graph in a running task of a source; the first task saves them.
 pub(super) struct SavedLayouts {
     layouts: Layouts,
     state: StateHandle,
@@ -70,7 +70,7 @@ impl SavedLayouts {
     }
 }
 
-/// What a node remembers; `None` if that is no rows.
+/// The layout of the rows that a node keeps; `None` if it keeps none.
 fn layout(step: &Step) -> Option<String> {
     match &step.work {
         Work::Group(group) => Some(of_group(group)),

@@ -34,7 +34,7 @@ struct Limit<C> {
     prev: C,
     op: usize,
     n: u64,
-    /// Whether it counts the rows of all tasks: what a single task has passed on depends on speed, and is no state.
+    /// Whether it counts the rows of all tasks. The count of a single task depends on timing, and is not saved.
     is_global: bool,
 }
 

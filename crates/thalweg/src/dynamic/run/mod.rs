@@ -128,7 +128,7 @@ fn source(env: &Environment, step: &Step, layouts: &Layouts) -> Stream<Blocks> {
         // A step without an input is one of these, as the check has verified.
         _ => return blocks_of(env, Vec::new(), step, layouts),
     };
-    // Checkpoints know it by this name.
+    // The name of its state in checkpoints.
     blocks.name(format!("{name}/blocks"))
 }
 

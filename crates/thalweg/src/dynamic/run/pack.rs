@@ -41,7 +41,7 @@ where
     stream.then_described(origin, details, |prev, op| Pack { prev, op, fill, layouts: None })
 }
 
-/// As [`pack`], of the records of a source: it has the layouts of the graph in checkpoints.
+/// As [`pack`], for the records of a source, which saves the layouts of the graph.
 pub(super) fn pack_source<C, F>(
     stream: Stream<C>,
     origin: Origin,
@@ -62,7 +62,7 @@ pub(super) struct Pack<C, F> {
     prev: C,
     op: usize,
     fill: F,
-    /// Those of the graph, where the stream begins.
+    /// The layouts of the graph, where the stream begins.
     layouts: Option<Layouts>,
 }
 
@@ -255,7 +255,7 @@ pub(super) fn unhashed<C: Chain<Item = Hashed<Columnar>, Time = ()>>(
     pack(stream, origin, details, Packed::default())
 }
 
-/// Converts blocks that are values, those of a source, into records that count by their rows.
+/// Converts blocks from values, which sources emit, into records that count as many as their rows.
 pub(super) fn unpacked<C: Chain<Item = Block, Time = ()>>(
     stream: Stream<C>,
     origin: Origin,

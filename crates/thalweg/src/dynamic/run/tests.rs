@@ -321,7 +321,7 @@ fn tables_and_sorts_go_to_disk_within_the_budget() {
     assert_eq!(first, [Value::from("299999"), Value::U64(299_999)]);
 }
 
-/// Begins the job of a graph that runs one batch at a time, in an order drawn from a seed, with what was saved.
+/// Begins the job of a graph from a snapshot; it runs one batch at a time, in an order drawn from a seed.
 fn begin(
     graph: &Graph,
     (cores, seed): (usize, u64),
@@ -337,13 +337,13 @@ fn begin(
     Ok((env.start_with(Some(&Checkpoints::new(saved, None)))?, attached))
 }
 
-/// What such a job has saved after so many steps, if it has not ended.
+/// The snapshot of such a job after this many steps, if the job has not ended.
 fn saved_after(graph: &Graph, (cores, seed): (usize, u64), steps: usize) -> Option<Snapshot> {
     let (job, _) = begin(graph, (cores, seed), None).unwrap();
     job.drive_for(steps);
     let taken = job.snapshot().unwrap();
     job.cancel();
-    // It may have ended while the barrier went through it.
+    // The job may have ended before the barrier passed all tasks.
     let _ = job.wait();
     taken.map(|taken| taken.snapshot)
 }

@@ -11,17 +11,17 @@ use crate::memory::MemoryPool;
 use crate::sync::{Mutex, lock};
 use std::sync::Arc;
 
-/// A stage that notes what it gets.
+/// A stage that notes its records and events.
 #[derive(Default)]
 struct Stage {
     seen: Arc<Mutex<Vec<String>>>,
-    /// After how many records it is closed.
+    /// The number of records after which it is closed.
     closes_after: Option<usize>,
     records: usize,
-    /// Whether it pauses behind a barrier.
+    /// Whether the stage pauses behind a barrier.
     pauses: bool,
     is_paused: bool,
-    /// Whether it is blocked by a lack of credit, and how often it was overdrawn.
+    /// Whether the stage is blocked by a lack of credit, and how often it was overdrawn.
     is_blocked: bool,
     overdrafts: Arc<Mutex<usize>>,
 }
@@ -90,7 +90,7 @@ fn decoded(bytes: &[u8]) -> Vec<u64> {
 }
 
 impl Receiver {
-    /// With so many lanes of this credit, and what it begins with.
+    /// A receiver with this many lanes of this credit, which begins with the restored records.
     fn new(lanes: usize, credit: usize, restored: &[u64], stage: Stage) -> Self {
         let (memory, signals) = (MemoryPool::new(1 << 20), Arc::<Signals>::default());
         let lane = |_| Arc::new(Lane::new(0, credit, &memory, Waker::default(), Waker::default()));
@@ -126,14 +126,14 @@ impl Receiver {
         self.signals.overtake(Epoch(1));
     }
 
-    /// Runs a turn of so many steps; returns how it ended, and the barrier that has left the task.
+    /// Runs a turn of this many steps; returns its result, and the barrier that has left the task.
     fn poll(&mut self, steps: usize) -> (Poll, Option<Epoch>) {
         let mut turn = Turn::new(&self.clock, (self.clock.now(), 0), steps, &self.signals);
         let poll = self.inlet.poll(&mut turn);
         (poll, turn.passed)
     }
 
-    /// What the stage has got since the last call.
+    /// The records and events of the stage since the last call.
     fn seen(&self) -> String {
         std::mem::take(&mut *lock(&self.seen)).join(", ")
     }
@@ -153,7 +153,7 @@ fn a_barrier_overtakes_what_is_in_front_of_it_on_all_lanes() {
     receiver.overtake();
     assert_eq!(receiver.poll(1), (Poll::Again, None));
     assert_eq!(receiver.seen(), "barrier 1");
-    // It has not left the task: more may be in front of it on the second lane.
+    // The barrier has not left the task: further batches may be in front of it on the second lane.
     assert_eq!(receiver.poll(20).1, None);
     assert_eq!((receiver.seen().as_str(), receiver.saved()), ("1, 2, 3, 9", vec![]));
     receiver.send(1, &[4]);
@@ -247,9 +247,9 @@ fn an_operator_that_pauses_holds_up_nothing_that_belongs_to_the_checkpoint() {
     receiver.send(1, &[2]);
     receiver.send(1, &[3]);
     assert_eq!(receiver.poll(20), (Poll::Wait, None));
-    // It may wait for calls of its own, and at each checkpoint more would be drawn.
+    // The operator may wait for calls of its own; then more would be drawn at each checkpoint.
     assert_eq!(receiver.lanes[1].await_credit(), Credit::Short);
-    // Where it waits for the checkpoint, the sender may have more in front of the barrier.
+    // If it waits for the checkpoint, the sender may have further batches in front of the barrier.
     receiver.signals.want_checkpoint();
     assert_eq!(receiver.poll(20), (Poll::Wait, None));
     assert_eq!(receiver.lanes[1].await_credit(), Credit::Left);
@@ -283,7 +283,7 @@ fn records_by_key_go_to_the_owners_of_their_keys() {
             keyed.push((hash, record), ());
         }
         let mut bytes = Vec::new();
-        // Several are in one frame.
+        // Several batches are in one frame.
         keyed.encode(&mut bytes);
         keyed.encode(&mut bytes);
         let mut in_flight = InFlight::<Hashed<u64>, ()>::new(1, Box::new(|_, _| {}));

@@ -438,9 +438,9 @@ impl<K: Sink> WritePush<K> {
         self.writer.as_mut().is_some_and(|writer| guard(&self.op, || writer.is_full()))
     }
 
-    /// Whether records should wait for a checkpoint, which is requested unless it is on its way. They do not where none would come: in a
-    /// loop, while the job is drained, or where the program itself takes them; nor while a barrier that has overtaken batches has
-    /// not left the tasks in front of this one, which may wait for it.
+    /// Whether records should wait for a checkpoint, which is requested unless it is on its way. They do not where none would
+    /// come: in a loop, while the job is drained, or where the program itself takes them; nor while a barrier that has
+    /// overtaken batches is still in tasks in front of this one, which may wait for this task.
     fn waits_for_checkpoint(&mut self) -> bool {
         let Some(writer) = self.writer.as_mut().filter(|_| self.state.is_on()) else {
             return false;

@@ -174,7 +174,7 @@ enum UpdateMode {
     Direct,
     /// It updates the table, and its key is added to the sample of keys.
     Sampled,
-    /// It updates the table, which is being saved: the state of its key is saved before.
+    /// It updates the table while it is being saved: the state of the record's key is saved before.
     Saving,
     /// It waits, and updates the table together with others.
     InSteps,
@@ -558,7 +558,7 @@ where
         self.take_in_table(item);
     }
 
-    /// Saves all that is still to be saved of the table.
+    /// Saves the rest of the table at once.
     fn save_rest(&mut self) {
         if self.saving.is_some() {
             GradualSave::save_rest(&mut self.saving, &self.table);

@@ -399,7 +399,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
         }
     }
 
-    /// Saves the table at this barrier: at once if it is small, else in parts while it goes on to change.
+    /// Saves the table at this barrier: at once if it is small, else in parts, while records change it.
     fn begin_save(&mut self, state: &StateHandle, barrier: Event) {
         self.save_rest();
         match begin_save(state, barrier, &self.table, &mut self.overflow) {
@@ -408,7 +408,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
         }
     }
 
-    /// Saves all that is still to be saved.
+    /// Saves the rest of the table at once.
     fn save_rest(&mut self) {
         GradualSave::save_rest(&mut self.saving, &self.table);
     }
@@ -449,7 +449,8 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Processes a record: at once, or with others when the table is larger than the caches.
     #[inline(always)]
     fn put(&mut self, waiting: &mut Waiting<I>, item: I::Of<'_>) {
-        // While it is saved in parts, only `take_all` changes the table, and such a table is saved at once.
+        // A table that is saved in parts is changed only by `take_all`. One that fits into the caches is saved at once, except
+        // in tests.
         let at_once = !EVERY_TABLE || self.saving.is_none();
         if self.table.is_cache_resident() && waiting.hashes.is_empty() && at_once {
             self.take(item, None);
@@ -477,7 +478,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
         waiting.items.drain(|item| self.take(item, places.next()));
     }
 
-    /// The same while the table is being saved.
+    /// As `take_all`, while the table is being saved.
     #[cold]
     #[inline(never)]
     fn take_all_saving(&mut self, waiting: &mut Waiting<I>) {
@@ -488,7 +489,7 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
         });
     }
 
-    /// Saves the state that a record is about to change.
+    /// Saves the state of a record's key before it changes.
     fn save_before(&mut self, item: &I::Of<'_>) {
         let Self { op, absorb, table, saving, .. } = self;
         let Some(saving) = saving else { return };

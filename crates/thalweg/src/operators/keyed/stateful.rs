@@ -5,8 +5,8 @@
 //! the states themselves keep growing, all states are written to disk, and all later records too. Event time stands still behind the
 //! operator as long as anything is there.
 //!
-//! On a stream without an end no record can wait. Its keys go to disk themselves, with their states, and come back with their
-//! next records: they are those of [keyed timers](crate::support::keyed_timers), none of which is ever due.
+//! On a stream without an end, no record can wait. Instead, keys go to disk with their states, and return with their next
+//! records: they are keys of [keyed timers](crate::support::keyed_timers) that are never due.
 
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Portable, Record, Wire};
@@ -52,8 +52,8 @@ pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
         item: I::Of<'a>,
     ) -> Option<<Self::Out as Record>::Of<'a>>;
 
-    /// As [`take`](Self::take), on a stream without an end. Returns nothing, too, where there is no room for the key, nor on
-    /// disk: the job has failed then.
+    /// As [`take`](Self::take), on a stream without an end. Also returns `None` if there is no room for the key, neither in
+    /// memory nor on disk; the job has then failed.
     #[doc(hidden)]
     fn take_endless<'a>(
         &self,
@@ -76,7 +76,7 @@ pub struct Remembering<C, X> {
 
 /// The name of the states in checkpoints.
 const TABLE: &str = "table";
-/// For messages: what is kept of keys without an end, and what would need less.
+/// For messages: what is kept for the keys of a stream without an end, and what would need less memory.
 const WORDS: (&str, &str) = (
     "the states",
     "smaller states, or finer keys, need less, and so do windows and `process`, which forget keys",
@@ -160,7 +160,7 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     weighed: HeapEstimate<X::State>,
     /// Holds the records whose keys are not in the table and have no room there, each with the bits of its time.
     overflow: Overflow<Hashed<I>, EvictedState<I, X>>,
-    /// All keys, if the input has no end: the table has none, and the overflow is frozen.
+    /// All keys, if the input has no end; then the table is empty, and the overflow is frozen.
     endless: Option<EndlessKeys<X::Key, X::State>>,
     failed: bool,
     emitted: u64,
@@ -189,7 +189,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     fn take<T: Time, N: Push<X::Out, T>>(&mut self, item: I::Of<'_>, time: T, next: &mut N) {
         let out = 'out: {
             if self.overflow.is_frozen() || self.table.is_full() {
-                // Here, and not on the path of a table that has room.
+                // Checked here, to keep it off the path of a table that has room.
                 if let Some(keys) = &mut self.endless {
                     let step = &self.step;
                     break 'out guard(&self.op, || step.take_endless(keys, item));
@@ -202,7 +202,7 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
             self.weighed.changed();
             guard(&self.op, || self.step.take(&mut self.table, item))
         };
-        // At one place: what follows is compiled here.
+        // The only call, as the operators behind are compiled into it.
         if let Some(out) = out {
             self.emitted += 1;
             next.push(out, time);

@@ -37,10 +37,10 @@ where
     /// [`stateful_flat_map`](Self::stateful_flat_map); for a state without keys,
     /// [`Stream::stateful_map`](crate::Stream::stateful_map).
     ///
-    /// Memory: one state per key, for as long as the job runs. The state is declared: the plan shows it. On a stream
-    /// that ends, the records of keys for which there is no room are written to disk, and processed after the end;
-    /// where the states keep growing, they are written to disk too. On a stream without an end, keys go to disk with their
-    /// states, and come back with their next records.
+    /// Memory: one state per key, for as long as the job runs. The state is declared: the plan shows it. On a stream that ends,
+    /// the records of keys for which there is no room are written to disk, and processed after the end; where the states keep
+    /// growing, they are written to disk too. On a stream without an end, keys go to disk with their states, and return with
+    /// their next records.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ mod tests {
         Ok(())
     }
 
-    /// Without an end, each record has its result at once, wherever its key is.
+    /// On a stream without an end, each record has its result at once, wherever its key is.
     #[test]
     fn keys_of_an_endless_stream_go_to_disk_and_come_back() -> crate::Result<()> {
         let one = std::num::NonZeroUsize::MIN;

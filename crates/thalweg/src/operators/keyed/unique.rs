@@ -14,12 +14,12 @@ use std::marker::PhantomData;
 impl<C: Chain> Stream<C> {
     /// Removes duplicates: emits each distinct record once, when it first arrives.
     ///
-    /// Equal records are sent to the same task, which keeps a copy of each distinct record. Duplicates of records that
-    /// a task has seen recently are dropped before they are sent, where they are frequent enough. A new record is
-    /// emitted at once, so this works for unbounded streams too, whose distinct records go to disk beyond the memory
-    /// budget, and stay there for as long as the job runs. On a stream that ends, records for which there is no room
-    /// are written to disk, and emitted after the end, in no particular order. Which of several equal records from
-    /// different tasks is emitted is not defined. To keep one record per key, group by the key and `reduce`.
+    /// Equal records are sent to the same task, which keeps a copy of each distinct record. Duplicates of records that a task
+    /// has seen recently are dropped before they are sent, where they are frequent enough. A new record is emitted at once, so
+    /// this works for unbounded streams too. Their distinct records go to disk beyond the memory budget, and stay there as long
+    /// as the job runs. On a stream that ends, records for which there is no room are written to disk, and emitted after the
+    /// end, in no particular order. Which of several equal records from different tasks is emitted is not defined. To keep one
+    /// record per key, group by the key and `reduce`.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ mod tests {
         });
     }
 
-    /// On a stream without an end, each new record is emitted at once, and what was seen is on disk.
+    /// On a stream without an end, each new record is emitted at once, and the records seen so far are on disk.
     #[test]
     fn unbounded_input_beyond_memory_goes_to_disk() -> crate::Result<()> {
         let one = std::num::NonZeroUsize::MIN;

@@ -135,8 +135,8 @@ impl<S: Data + Clone + Sync> Control<S> {
         }
     }
 
-    /// Whether the loop is in the body of another one. Then it is between two runs at each barrier, where it has no round and
-    /// its initial state.
+    /// Whether the loop is in the body of another one. At each barrier it is then between two runs: in no round, with its
+    /// initial state.
     pub(super) fn is_inner(&self) -> bool {
         self.depth > Depth(1)
     }

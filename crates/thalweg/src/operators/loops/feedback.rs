@@ -234,7 +234,7 @@ pub struct Eater<I: Portable + ?Sized, T> {
     head: usize,
     /// Where the input of the loop goes in a job with checkpoints: it waits for the first round.
     own: Option<Feeder<I, T>>,
-    /// Whether a round of this run has begun with records from here.
+    /// Whether a round of this run has taken records from this buffer.
     has_begun: bool,
     /// The records of the next round.
     saved: StateHandle,

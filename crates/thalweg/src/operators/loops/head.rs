@@ -163,7 +163,7 @@ where
     {
         self.control.add_head(cx.waker.clone());
         cx.op(self.op).signals().wake_when_torn(cx.waker.downgrade());
-        // It is that of all tasks; the first one saves it. An inner loop has none: barriers come between its runs.
+        // This state is that of all tasks; the first one saves it. An inner loop has none, as barriers come between its runs.
         let saved = match self.control.is_inner() {
             true => StateHandle::none(),
             false => cx.state::<(u64, bool, S)>(self.op, "rounds", Redistribution::United),
@@ -183,8 +183,8 @@ where
             emits_outcome: cx.task == 0,
             control: Arc::clone(&self.control),
             input,
-            // What comes into the body must not pass a barrier that finds other heads in the next round. Into an inner loop
-            // streams from outside may bring records before the outer one begins, and barriers too.
+            // Records that enter the body must not pass a barrier that other heads meet in the next round. Streams from outside
+            // may bring records, and barriers, into an inner loop before the outer loop begins.
             at_once: X::AT_ONCE && !cx.has_checkpoints(),
             gathers,
             phase: Phase::Taking,
@@ -222,12 +222,12 @@ pub struct HeadPush<I: Record + ?Sized, T: Time, S: Data + Clone + Sync, X: Inpu
     rounds: u64,
     /// Runs that have begun.
     runs: u64,
-    /// The rounds that have ended, whether the loop is over, and its state; nothing of a loop in the body of another, whose heads
+    /// The rounds that have ended, whether the loop is over, and its state. Off for a loop in the body of another, whose heads
     /// send no barriers either.
     saved: StateHandle,
     /// Whether the loop was over at the checkpoint that the job has begun with.
     was_over: bool,
-    /// The last barrier that was sent to the body, and the last one that was sent only to what is behind the loop.
+    /// The last barrier that was sent to the body, and the last one that was sent only to the operators behind the loop.
     epoch: Epoch,
     beside: Epoch,
     /// The last one that was sent to the body and has left the stage.
@@ -340,8 +340,8 @@ where
     }
 
     /// After the end of the input, no barrier arrives: sends the next one that comes before the next round, if there is one.
-    /// The head of an inner loop sends what is torn, and may have come to another head: operators behind both would wait for
-    /// it, and hold back the stream from outside that the other one waits for.
+    /// The head of an inner loop sends a torn barrier, which may have come to another head: operators behind both heads would
+    /// wait for it, and hold back the stream from outside that the other head waits for.
     fn sends_barrier(&mut self) -> bool {
         let (next, signals) = (self.epoch.next(), self.op.signals());
         let comes = match self.control.is_inner() {
@@ -354,8 +354,9 @@ where
         comes
     }
 
-    /// While a round runs, sends the next barrier to what is behind the loop, if it is torn. The body gets it before the next
-    /// round, if there is one. A barrier that is not torn waits for the decision: what the last round leaves comes before it.
+    /// While a round runs, sends the next barrier to the operators behind the loop, if it is torn. The body gets it before the
+    /// next round, if there is one. A barrier that is not torn waits for the decision, as the results of the last round come
+    /// before it.
     fn sends_beside(&mut self) -> bool {
         let next = self.epoch.max(self.beside).next();
         // The body may be waiting meanwhile, for a loop within it.
@@ -434,7 +435,7 @@ where
         match event {
             // Records that are fed back may have any timestamp, so watermarks are dropped.
             Event::Watermark(_) | Event::Idle | Event::Partition(_) => {}
-            // It was torn, and this head has sent it when its input was complete.
+            // This head sent the barrier, which was torn, when its input was complete.
             Event::Barrier(epoch) if epoch <= self.epoch => {}
             Event::Barrier(_) => self.pass(event),
             // Events of an outer loop: the runs of this loop that belong to the round have ended.

@@ -22,8 +22,9 @@
 //! long as the input arrives, a barrier comes with it. Later the heads send it themselves, all before the same round, which
 //! `control` decides, on several hosts as `hosts` agrees. What is fed back from host to host has all come by then.
 //!
-//! Of loops in loops, only the outermost one sends barriers. Between two of its rounds, the loops in its body are between two runs,
-//! and remember nothing but what streams from outside have brought before the first round: their heads pass barriers on with that.
+//! Of loops in loops, only the outermost one sends barriers. Between two of its rounds, the loops in its body are between two
+//! runs. Their only state is what streams from outside have brought before the first round; their heads save it, and pass
+//! barriers on.
 
 // The types of these methods say which operator a chain ends in; aliases would hide it.
 #![allow(clippy::type_complexity)]

@@ -117,7 +117,7 @@ where
             None => None,
         };
         cx.partitions.expect_watermarks();
-        // Of the splits before. Nothing is sent on its channel.
+        // For the generators of splits that no task has read since the checkpoint. Hosts send nothing on its channel.
         cx.tie(TieKind::Generators, self.op)?;
         let Watermarks { generator, saves, .. } = &self.watermarks;
         let (saved, mut restored) = SavedGenerators::open(saves, cx, self.op, generator)?;

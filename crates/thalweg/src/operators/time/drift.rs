@@ -4,12 +4,11 @@
 //! task. If so, it sets its flag `waits` and checks again before it waits; a task that advances after that wakes
 //! it. So no wake-up is lost.
 //!
-//! Several hosts exchange progress along a tree. Each sends each of its neighbours there the least progress of its own tasks
-//! and of what the other neighbours have sent, so that every host gets to know the least of all others, and none the progress
-//! of another one. It does so when that has advanced by a part of the allowed distance, and whenever it is less than before, as
-//! after a pause. The parts are so small that what is known of other hosts is behind by at most a quarter of the distance, once
-//! all messages have arrived. The last task of all is therefore never too far ahead of what its host knows of the others, and
-//! does not wait.
+//! Several hosts exchange progress along a tree. A host sends each neighbour the least progress of its own tasks and of its
+//! other neighbours. So every host has the least progress of all others, but not that of each. A message is sent when this
+//! progress has advanced by a step, a part of the allowed distance, and whenever it is less than before, as after a pause.
+//! Steps are so small that, once all messages have arrived, a host's view of the others is behind by at most a quarter of the
+//! distance. The last task of all is therefore never too far ahead of this view, and does not wait.
 
 use crate::data::{Data, decode_whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +23,7 @@ use std::time::Duration;
 /// The progress of the tasks of one operator.
 pub(super) struct Drift {
     most: i64,
-    /// On all hosts. Of those on other hosts, what counts is in `others`.
+    /// The progress of all tasks. For tasks on other hosts, `others` is used instead.
     tasks: Vec<Progress>,
     /// The other hosts, unless all tasks are on this one.
     others: OnceLock<Others>,
@@ -37,7 +36,7 @@ struct Others {
     links: Vec<Link>,
     /// By how much progress advances before it is sent.
     step: i64,
-    /// Of each neighbour.
+    /// For each neighbour, in the order of `links`.
     exchanged: Mutex<Vec<Exchanged>>,
     /// The least progress of all other hosts, as far as the neighbours have sent it.
     least: AtomicI64,
@@ -51,7 +50,7 @@ struct Exchanged {
 }
 
 impl Others {
-    /// Whether progress is to be sent where this was the last that was.
+    /// Whether progress `at` is to be sent after `sent`.
     fn is_news(&self, at: i64, sent: i64) -> bool {
         match at {
             i64::MAX => sent < at,
@@ -115,7 +114,7 @@ impl Drift {
         let place = Place::of(rank, members.len(), fan_out);
         let neighbours = place.parent().into_iter().chain(place.below);
         let links: Vec<_> = neighbours.map(|rank| of.to(members[rank], part)).collect();
-        // The most hosts on its way at which progress may wait for a step: it goes up, and down again.
+        // The most hosts on a path, up and down the tree, each of which may delay progress by a step.
         let hops = 2 * Place::deepest(members.len(), fan_out) as i64;
         let none = Exchanged { received: i64::MIN, sent: i64::MIN };
         let _ = self.others.set(Others {
@@ -146,8 +145,8 @@ impl Drift {
         here.min().unwrap_or(i64::MAX)
     }
 
-    /// Sends each neighbour the least progress of this host and the other neighbours, where it has changed enough. What was
-    /// exchanged is locked while that is computed, so that the last one sent is the last one computed.
+    /// Sends each neighbour the least progress of this host and the other neighbours, if it has changed enough. `exchanged` is
+    /// locked meanwhile, so that the last value sent is the last one computed.
     fn send(&self, others: &Others, exchanged: &mut [Exchanged]) {
         let here = self.least_here();
         for (to, link) in others.links.iter().enumerate() {
@@ -246,7 +245,7 @@ mod tests {
         assert!(!drift.must_wait(0), "it is alone");
     }
 
-    /// Hosts with so many tasks each, of which none may be further ahead of the last than 80 microseconds.
+    /// Hosts with this many tasks each, none of which may be more than 80 microseconds ahead of the last one.
     struct Several {
         network: Arc<TestNetwork>,
         hosts: Vec<Arc<Drift>>,

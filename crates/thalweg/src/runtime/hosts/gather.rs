@@ -1,9 +1,9 @@
-//! What a host of a job gathers of those that report to it, before it reports to another one itself.
+//! Gathers the reports of the hosts that report to a host, before it sends its own report up.
 
 use crate::net::HostId;
 use std::collections::BTreeMap;
 
-/// What this host and those that report to it have brought to one step, until all have.
+/// The reports of this host and those that report to it on one step, until all have arrived.
 pub(super) struct Gather<T>(BTreeMap<HostId, T>);
 
 impl<T> Default for Gather<T> {
@@ -13,20 +13,20 @@ impl<T> Default for Gather<T> {
 }
 
 impl<T> Gather<T> {
-    /// Adds what a host has brought, which takes the place of what it has brought before. Returns what all have brought, in
-    /// their order, if these are so many, and begins anew then.
+    /// Adds the report of a host, in place of an earlier one. Once there are reports of `of` hosts, returns them in the order
+    /// of hosts, and begins anew.
     pub(super) fn add(&mut self, from: HostId, brought: T, of: usize) -> Option<Vec<T>> {
         self.0.insert(from, brought);
         (self.0.len() >= of).then(|| std::mem::take(&mut self.0).into_values().collect())
     }
 
-    /// Whether a host has brought anything since it has begun.
+    /// Whether a host has reported since the last beginning.
     pub(super) fn has(&self, host: HostId) -> bool {
         self.0.contains_key(&host)
     }
 }
 
-/// How far this host and each of those that report to it have come, and the least of it.
+/// The progress of this host and of each host that reports to it, and the least of it.
 #[derive(Default)]
 pub(super) struct Least<T> {
     all: Vec<T>,
@@ -34,13 +34,13 @@ pub(super) struct Least<T> {
 }
 
 impl<T: Copy + Ord> Least<T> {
-    /// All of them at their beginnings.
+    /// With these initial values.
     pub(super) fn new(all: Vec<T>) -> Self {
         let least = all.iter().copied().min();
         Self { all, least }
     }
 
-    /// One of them has come this far, or further before. Returns the least of all if it is greater than ever before.
+    /// Raises the progress of one of them to this value, if it is lower. Returns the least of all if that has become greater.
     pub(super) fn raise(&mut self, at: usize, to: T) -> Option<T> {
         let one = self.all.get_mut(at)?;
         *one = to.max(*one);

@@ -13,24 +13,25 @@ use std::sync::Arc;
 
 /// A message from one host to another about a job.
 pub(super) enum JobMessage {
-    /// These hosts have described the job, each alone or as the first of some that follow each other: with these fingerprints.
+    /// These hosts have described the job, with these fingerprints. A host stands for itself and those that follow it with the
+    /// same one.
     Described(Vec<(usize, u128)>),
-    /// All hosts have described the same job. With it comes the first host's [`Description::point`](super::Description::point).
+    /// All hosts have described the same job; contains the first host's [`Description::point`](super::Description::point).
     Same(Option<RestorePoint>),
     /// The parts of the job on the first host, for a host that has described another one.
     Differs(Vec<DescribedPart>),
     Failed(Error),
-    /// These hosts are prepared, and have saved their parts of the last checkpoint, or could not.
+    /// These hosts are prepared, and have saved their parts of the last checkpoint, or failed to.
     Prepared(Vec<Ended>),
-    /// A part of what all hosts are to know of each other when the job ends well. What they are to do comes apart from it.
+    /// A part of the totals of all hosts when the job ends well. The decision is a message of its own.
     Totals(Totals),
-    /// No further totals come, as a host is lost through which they would.
+    /// No further totals follow, as a host on their way is lost.
     WithoutTotals,
-    /// How the job ends: if well, with whether any host has files to publish.
+    /// The decision how the job ends; if well, whether any host has files to publish.
     Decided(Result<bool>),
-    /// A host, and those that report to it, have given their files their names, or one could not.
+    /// A host and its subtree have published their files, or one has failed to.
     Published(Result<()>),
-    /// All hosts have, or one could not.
+    /// All hosts have published their files, or one has failed to.
     Over(Result<()>),
     /// A host drains the job.
     DrainRequest,
@@ -39,9 +40,9 @@ pub(super) enum JobMessage {
     WantsCheckpoint,
     /// A barrier has come to this operator of a host within a round of a loop: there is no checkpoint.
     Torn(Epoch, Arc<str>),
-    /// The same of any host: heads of loops that wait let the barrier through, on all hosts.
+    /// From the first host: this barrier was torn on some host, so waiting heads of loops let it through.
     LetThrough(Epoch, Arc<str>),
-    /// A host requests that the job be suspended, and says why.
+    /// A host requests that the job be suspended, with the reason.
     Suspend(String),
     /// A host requests a barrier. It numbers its requests.
     BarrierRequest(BarrierRequest),
@@ -49,27 +50,27 @@ pub(super) enum JobMessage {
     Barrier(Epoch, HostId, BarrierRequest),
     /// A barrier may overtake batches, on all hosts.
     Overtake(Epoch),
-    /// The last barrier that has left all tasks of a host and of those that report to it.
+    /// The last barrier that has left all tasks of a host and its subtree.
     Passed(Last),
     /// The last barrier that has left all tasks.
     AllPassed(Epoch),
-    /// What a host is to do for a checkpoint.
+    /// An order to a host for a checkpoint.
     Order(SaveOrder),
-    /// These hosts have saved, or could not.
+    /// These hosts have saved, or failed to.
     Saved(Epoch, Vec<(HostId, Answer)>),
-    /// A host, and those that report to it, have committed what the checkpoint of this barrier has.
+    /// A host and its subtree have committed the checkpoint of this barrier.
     Committed(Epoch),
 }
 
 /// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// From a host to the one that it reports to, which merges it with what it gets from others.
+    /// From a host to the one that it reports to, which merges it with other reports.
     Up,
-    /// From the first host to those that report to it, and so on.
+    /// From the first host to those that report to it, and so on down the tree.
     Down,
-    /// From a host to the first one, or from the first to any: what is rare, and what must not be lost with a host between the
-    /// two.
+    /// From a host to the first one, or from the first to any: messages that are rare, or must not be lost with a host between
+    /// the two.
     Direct,
 }
 
@@ -80,7 +81,7 @@ pub(super) struct BarrierRequest {
     pub(super) is_last: bool,
 }
 
-/// The last barrier that has left all tasks of some hosts, and the first of those that a later one has not left.
+/// The last barrier that has left all tasks of some hosts, and the first of these hosts that the next barrier has not left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Last {
     pub(super) epoch: Epoch,
@@ -100,24 +101,24 @@ pub(super) struct Ended {
 pub(super) struct Prepared {
     /// Whether there are files to publish.
     pub(super) files: bool,
-    /// What the tasks have counted.
+    /// The counts of the tasks.
     pub(super) counted: Vec<TaskCounts>,
 }
 
-/// What all hosts know of each other when a job has ended well.
+/// The totals that all hosts have when a job has ended well.
 #[derive(Clone, Data, Default)]
 pub(super) struct Totals {
-    /// What the tasks of each host have counted, in the order of the hosts.
+    /// The counts of each host's tasks, in the order of the hosts.
     pub(super) counted: Vec<Vec<TaskCounts>>,
     /// The clocks of the other hosts, as the first one has estimated them.
     pub(super) clocks: Vec<ClockOffset>,
 }
 
-/// The most hosts of which totals are sent at once: what the tasks of one have counted may be some hundred kilobytes.
+/// The most hosts whose counts are in one message: those of one may take some hundred kilobytes.
 const HOSTS_AT_ONCE: usize = 64;
 
 impl Totals {
-    /// The messages by which they are sent.
+    /// The messages in which the totals are sent.
     pub(super) fn messages(&self) -> impl Iterator<Item = JobMessage> + '_ {
         let parts = self.counted.chunks(HOSTS_AT_ONCE).enumerate();
         parts.map(|(at, counted)| {
@@ -134,7 +135,7 @@ impl Totals {
 }
 
 impl JobMessage {
-    /// Which way the message goes.
+    /// The way of the message.
     pub(super) fn way(&self) -> Way {
         match self {
             Self::Described(_)
@@ -339,7 +340,7 @@ fn decode_answer(input: &mut &[u8]) -> Result<Answer, DecodeError> {
     })
 }
 
-/// Decodes a number, and so many values.
+/// Decodes a number, and as many values.
 fn decode_all<T>(
     input: &mut &[u8],
     mut decode: impl FnMut(&mut &[u8]) -> Result<T, DecodeError>,

@@ -137,8 +137,8 @@ const APART: Nanos = 3_600_000_000_000;
 
 impl Cluster {
     /// A cluster of this many hosts, each with a program that has begun. With an odd seed, they compress what they send; with
-    /// two of four seeds, they bundle their lanes. Of three seeds, all hosts report to the first with one, each to the one
-    /// before it with another, and two to the same with the third.
+    /// two of four seeds, they bundle their lanes. With one of three seeds all hosts report to the first, with one each to the
+    /// host before it, and with one two to the same host.
     pub(crate) fn new(seed: u64, turn: usize, hosts: usize) -> Arc<Self> {
         Self::looking_after(STEPS, seed, turn, hosts)
     }

@@ -1,4 +1,4 @@
-//! Compares what is saved of a table with a copy of what it was at the barrier.
+//! Compares the saved entries of a table with a copy of the table at the barrier.
 
 use super::*;
 use crate::checkpoint::{Checkpoints, Redistribution, Shape, Snapshot, StateHandle, StateId};
@@ -19,7 +19,7 @@ fn handle(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
     (all, state)
 }
 
-/// What was saved at a barrier, in the order of keys: a key that was saved twice is there twice.
+/// The entries saved at a barrier, in the order of keys: a key that was saved twice is there twice.
 fn saved(all: &Checkpoints, epoch: Epoch) -> Vec<(u64, u64)> {
     let taken = all.take(epoch, BTreeSet::new()).unwrap();
     let (_, state) = handle(Some(taken.snapshot));
@@ -106,7 +106,7 @@ fn nothing_of_a_barrier_is_there_before_all_is_saved() {
     assert_eq!(all.kept(), 0);
     while GradualSave::save_part(&mut saving, &table) {}
     assert_eq!((all.kept(), saving.is_none()), (1, true));
-    // An empty one is saved at once.
+    // An empty table is saved at once.
     let open = state.open(Event::Barrier(Epoch(2))).unwrap();
     assert!(GradualSave::begin(open, &Table::new()).is_none());
     assert_eq!(all.kept(), 2);

@@ -17,7 +17,7 @@ pub(super) struct Budget {
     more: Reservation,
     /// The most bytes of the base.
     most: usize,
-    /// Its share of what all tasks of the operator have: as many, unless no key may go to disk.
+    /// The task's share of the base of the operator: equal to `most`, unless no key may go to disk.
     share: usize,
     /// Whether no key may go to disk.
     in_memory: bool,
@@ -30,12 +30,12 @@ impl Budget {
         Self { base, more, most, share: most, in_memory: false }
     }
 
-    /// That of a task of an operator, by the state backend of the job.
+    /// The budget of a task of an operator, by the state backend of the job.
     pub(super) fn of(cx: &TaskContext<'_>, op: usize) -> Self {
         let budget = Self::new(cx.fixed(op), cx.spillable(op), cx.tasks);
         match cx.state_backend {
             StateBackend::MemoryThenDisk => budget,
-            // Nothing gives way.
+            // No part gives way to others.
             StateBackend::Memory => budget.in_memory(),
             StateBackend::Disk => {
                 let most = cx.most_cached();
@@ -44,7 +44,7 @@ impl Budget {
         }
     }
 
-    /// The same for keys none of which may go to disk: all of it is reserved as state that has to stay in memory.
+    /// The same budget for keys that may not go to disk: all of it is reserved as state that has to stay in memory.
     pub(super) fn in_memory(self) -> Self {
         Self { most: self.limit(), in_memory: true, ..self }
     }
@@ -54,7 +54,7 @@ impl Budget {
         self.in_memory
     }
 
-    /// The error of keys that have no room, none of which may go to disk.
+    /// The error of keys that have no room in memory and may not go to disk.
     pub(super) fn kept_in_memory(&self) -> Error {
         kept_in_memory(&self.base)
     }
@@ -132,7 +132,7 @@ mod tests {
         assert!(budget.insists(500) && sort.is_over_budget() && budget.bytes() == 500);
     }
 
-    /// All tasks have caches while a checkpoint is restored, and states come to all that are not accounted for yet.
+    /// All tasks have caches while a checkpoint is restored, and all get states that are not accounted for yet.
     #[test]
     fn tasks_whose_keys_stay_in_memory_share_what_is_beside_them() {
         let pool = MemoryPool::new(800);

@@ -25,10 +25,10 @@ const STORED: u8 = 1;
 const TAKEN: u8 = 0;
 /// The bytes of the filter: one for so many of the cache.
 const FILTER: usize = 8;
-/// Hashes that may have been added to the filter, beside twice as many as there are keys, before it is made anew: one for so
-/// many of its bits. With few keys, one search in seventy finds nothing then.
+/// Hashes that may be added to the filter, besides twice the number of keys, before it is rebuilt: one for this many of its
+/// bits. With few keys, one search in seventy then finds nothing.
 const STALE: usize = 16;
-/// A filter is not made anew for keys that are more than one for so many of its bits, as it would be as full again.
+/// A filter is not rebuilt if there is more than one key for this many of its bits, as it would be as full again.
 const CROWDED: usize = 4;
 /// The bytes of a hash.
 const HASH: usize = 8;
@@ -78,8 +78,8 @@ impl Filter {
         (self.words, self.added, self.fed) = (Vec::new(), 0, 0);
     }
 
-    /// Whether many of the hashes are of keys that are not on disk any more, where so many are, of so many bytes. To make it
-    /// anew these are read: not before as many bytes were written.
+    /// Whether many of the hashes are of keys that have left the disk, where `keys` keys of `held` bytes are left. A rebuild
+    /// reads these, so it waits until as many bytes were written.
     fn is_stale(&self, keys: usize, held: u64) -> bool {
         let bits = self.size * u64::BITS as usize;
         self.added > 2 * keys + bits / STALE && keys <= bits / CROWDED && self.fed >= held
@@ -285,7 +285,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
         self.check_log()
     }
 
-    /// Makes the filter anew if it [is stale](Filter::is_stale): so many keys have come back that reading all others costs
+    /// Rebuilds the filter if it [is stale](Filter::is_stale): so many keys have left the disk that reading all others costs
     /// less than writing those has cost.
     fn renew_filter(&mut self) -> Result<()> {
         let Self { store, filter, .. } = self;

@@ -415,8 +415,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    /// Takes an event where no key is ever due: saves the keys at a barrier, and forgets them after a round. Returns whether the
-    /// event may be passed on: the end of a job that has failed would look like a regular one.
+    /// Processes an event where no key is ever due: saves the keys at a barrier, and removes them after a round. Returns
+    /// whether the event may be passed on, as the end of a job that has failed would look like a regular one.
     pub(crate) fn pass(&mut self, event: Event) -> bool {
         self.hold(event);
         self.release();

@@ -1,10 +1,10 @@
-//! States that are kept for good: of keys that are never due.
+//! States of keys that are never due, and are kept as long as the job runs.
 
 use super::{NoClock, TimedState, TimerClock};
 use crate::data::{Data, DecodeError, Schema};
 use crate::error::Result;
 
-/// The state of a key that is never due, and never spent. It is encoded as the state is.
+/// The state of a key that is never due, and never spent. Its encoding is that of the state itself.
 pub struct Remembered<S>(pub(crate) S);
 
 impl<S: Data> Data for Remembered<S> {

@@ -493,7 +493,8 @@ where
             && !Self::MARKS
     }
 
-    /// Whether an event ends the input, or in a loop that of a round of this loop: not that of an outer one, nor the loop.
+    /// Whether an event ends the input; in a loop, whether it ends a round of this loop, and not one of an outer loop, nor the
+    /// loop itself.
     fn is_end(&self, event: Event) -> bool {
         match event {
             Event::Round(depth) => depth == self.op.depth(),
@@ -548,7 +549,7 @@ where
             event if event.completes() => {
                 self.core.save(event, &self.saved);
                 self.core.closing = Some(event);
-                // Its own rounds have ended before: nothing has come since, and no row is alone once more.
+                // The rounds of this loop have ended before: no row has arrived since, so none is emitted again.
                 if !self.core.is_end(event) {
                     self.core.phase = Phase::Over;
                 }

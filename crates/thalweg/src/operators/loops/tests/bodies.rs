@@ -100,8 +100,8 @@ fn joins_of_what_the_loop_gives() {
     });
 }
 
-/// A row of a table from outside the loops that meets no partner is a result of each round of the join's own loop, and of
-/// neither the rounds of the outer one nor the end.
+/// A row of a table from outside the loops that has no partner is a result of each round of the join's own loop, and is not
+/// emitted again at rounds of the outer loop or at the end.
 #[test]
 fn rows_without_a_partner_are_emitted_in_each_round_alone() {
     every_on_one_host(|env| {

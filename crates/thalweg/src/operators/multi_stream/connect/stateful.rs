@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// For messages: what is kept, and what would need less.
+/// For messages: what is kept, and what would need less memory.
 const WORDS: (&str, &str) =
     ("the states", "smaller states, as of a count in place of a list, or finer keys, need less");
 
@@ -34,7 +34,7 @@ where
     /// every record has a result, return an `Option`.
     ///
     /// Memory: the state of each key, for as long as the job runs. It is declared: the plan shows it. Beyond the memory budget,
-    /// keys go to disk with their states, and come back with their next records.
+    /// keys go to disk with their states, and return with their next records.
     ///
     /// ```
     /// use std::collections::BTreeMap;

@@ -90,8 +90,8 @@ impl<C: Chain<Item: Portable<Owned: Sync>>> Stream<C> {
     ///
     /// If the stream does not end, the job is refused at its start, and so is one with checkpoints that fills a cache or reads
     /// one. A job that reads a cache that has not been filled, because the job that fills it has not run, has not ended, or has
-    /// failed, is refused at its start with an error of kind [`NotProduced`](crate::ErrorKind::NotProduced). What several hosts
-    /// have filled can only be read on the same hosts, by as many tasks.
+    /// failed, is refused at its start with an error of kind [`NotProduced`](crate::ErrorKind::NotProduced). A cache that
+    /// several hosts have filled can only be read on the same hosts, by as many tasks.
     #[track_caller]
     pub fn cache(self) -> Cached<<C::Item as Portable>::Owned, C::Time> {
         self.kept(Origin::here("cache"))

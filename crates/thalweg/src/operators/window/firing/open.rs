@@ -100,7 +100,7 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// Bytes that early results use for these windows.
     beside: usize,
     reservation: Reservation,
-    /// Whether they could go to disk, but for the state backend.
+    /// Whether the windows could go to disk if the state backend allowed it.
     in_memory: bool,
     pub(super) failed: bool,
     pub(super) late: u64,

@@ -1,4 +1,4 @@
-//! Tests of what hosts report through others, and get through them.
+//! Tests of reports and orders that pass through other hosts.
 
 use super::*;
 use crate::data::splitmix64;
@@ -6,7 +6,7 @@ use crate::net::TestNetwork;
 use crate::runtime::TaskTimes;
 use crate::sync::AtomicUsize;
 
-/// Seven hosts with a task each, of which two report to the same: 1 and 4 to the first, 2 and 3 to 1, 5 and 6 to 4.
+/// Seven hosts with a task each, in a binary tree: 1 and 4 report to the first, 2 and 3 to 1, 5 and 6 to 4.
 struct Seven {
     network: Arc<TestNetwork>,
     jobs: Vec<Arc<Job>>,
@@ -37,8 +37,8 @@ impl Seven {
         self.network.deliver(drawn)
     }
 
-    /// Calls `act` for each of these hosts, in an order that is drawn, and delivers frames in between; calls `look` after each
-    /// step with how many have acted.
+    /// Calls `act` for each of these hosts, in a random order, and delivers frames in between; after each step calls `look`
+    /// with the number of hosts that have acted.
     fn each(
         &mut self,
         mut hosts: Vec<usize>,
@@ -64,7 +64,7 @@ impl Seven {
         while self.deliver() {}
     }
 
-    /// Has all hosts describe the same job, and start their tasks.
+    /// Describes the same job on all hosts, and starts their tasks.
     fn begin(&mut self) {
         let begun = Arc::new(AtomicUsize::new(0));
         let describe = |_: usize, job: &Job| {
@@ -79,14 +79,14 @@ impl Seven {
         assert_eq!(begun.load(Ordering::Relaxed), 7);
     }
 
-    /// Whether frames are only between hosts of which one reports to the other.
+    /// Whether all frames are between hosts of which one reports to the other.
     fn is_by_the_tree(&self) -> bool {
         let reports = |(from, to): (HostId, HostId)| from.0 > 0 && PARENTS[from.0] == to.0;
         self.network.ways().into_iter().all(|(from, to)| reports((from, to)) || reports((to, from)))
     }
 }
 
-/// What the task of a host has counted.
+/// The counts of a host's task.
 fn counts(host: usize) -> TaskCounts {
     let times = TaskTimes { turns: host as u64, ..TaskTimes::default() };
     TaskCounts { times, ..TaskCounts::default() }
@@ -157,11 +157,11 @@ fn a_barrier_that_is_torn_on_any_host_is_known_to_be_torn_on_all() {
             let are_torn = [1, 2].map(|epoch| job.signals().is_torn(Epoch(epoch)));
             assert_eq!(are_torn, [false, true], "seed {seed}");
         }
-        // As each task does to which it comes. That is passed on once.
+        // As each task does that the barrier reaches. It is passed on once.
         hosts.jobs[3].signals().tear(Epoch(2), "merge".into());
         hosts.deliver();
         assert!(hosts.network.ways().is_empty());
-        // An earlier one is, too, which has come to another host.
+        // An earlier barrier that has reached another host is passed on, too.
         hosts.jobs[6].signals().tear(Epoch(1), "zip".into());
         hosts.settle();
         assert!(hosts.jobs.iter().all(|job| job.signals().is_torn(Epoch(1))), "seed {seed}");
@@ -248,7 +248,7 @@ fn a_job_that_a_host_describes_differently_fails_on_all() {
     }
 }
 
-/// How hosts end whose tasks end well. Some have a file to publish, which host 5 can do or not.
+/// Ends of hosts whose tasks end well. Some have a file to publish, which succeeds or fails on host 5.
 fn ends(seed: u64, publishes: Option<bool>, mut look: impl FnMut(&Seven, usize)) -> Seven {
     let mut hosts = Seven::new(seed);
     for host in [2, 5].into_iter().filter(|_| publishes.is_some()) {
@@ -410,7 +410,7 @@ fn totals_of_many_hosts_are_sent_in_parts() {
 fn hosts_that_report_through_others_agree_on_rounds_and_know_the_same_of_clocks() {
     for seed in 0..10 {
         let count = 5 + seed as usize % 5;
-        // By this rest of three, two hosts report to one.
+        // With this seed modulo three, two hosts report to one.
         let cluster = Cluster::new(3 * seed + 2, 8, count);
         let config = Config { batch: BatchMode::Fixed { size: 5 }, ..Config::default() };
         let ended = on_cluster(&cluster, &config, &vec![1; count], &|env| {

@@ -1,10 +1,10 @@
 //! Moves keys out of the table when memory is short, and back when they are needed.
 //!
 //! Half of the keys go at a time: those whose hashes follow the ones that went last, so that each key goes in its turn and
-//! neighbours in the store go together. Memory is short then, so they are not listed at once but in pieces, whose bounds are
-//! found by a sample. A key returns with its next record, when it is due, or at the end of the input.
-//! Many may come back between two accounts of memory: when what they own is too much, the table [is
-//! closed](GroupTable::place_or_close), and the next new key has memory accounted for before it gets a place.
+//! neighbours in the store go together. Memory is short then, so they are not listed all at once but in pieces, whose bounds
+//! are estimated from a sample. A key returns with its next record, when it is due, or at the end of the input. Many may come
+//! back between two accounts of memory: when what they own is too much, the table [is closed](GroupTable::place_or_close), and
+//! the next new key has memory accounted for before it gets a place.
 
 use super::*;
 use crate::fault::{Fault, is_planted};
@@ -18,32 +18,32 @@ pub(super) const ALWAYS: usize = 64 << 10;
 /// a moment.
 const LARGE: usize = 4;
 
-/// The keys of which a sample is taken to choose those that go.
+/// The size of the sample of keys from which the bounds of the pieces are estimated.
 const SAMPLE: usize = 1024;
-/// The pieces in which half of many keys goes: those of one are listed at a time.
+/// The number of pieces in which half of many keys goes to disk; the keys of one piece are listed at a time.
 const PIECES: usize = 8;
-/// The bytes for each key of the table that choosing takes, beside 32 KiB at most.
+/// The bytes for each key of the table that choosing takes, besides 32 KiB at most.
 const CHOOSING: usize = 2;
 
 /// A key that goes to disk: how far its hash is behind the hand, its slot, and its number in the order of slots.
 type Chosen = (u64, usize, usize);
 
-/// The bytes that are reserved for choosing keys, of so many.
+/// The bytes that are reserved for choosing among this many keys.
 pub(super) fn choosing(keys: usize, budget: &Budget) -> usize {
     if budget.is_in_memory() { 0 } else { CHOOSING * keys }
 }
 
-/// The most keys of one piece, of so many: a quarter more than an equal share of half of them.
+/// The most keys of one piece, of `keys` in all: a quarter more than an equal share of half of them.
 fn most_in_a_piece(keys: usize) -> usize {
     let share = keys / 2 / PIECES;
     share + share / 4
 }
 
-/// The most accounts of memory for which few keys stay on disk because they went there again before.
+/// The longest pause, in accounts of memory, before few keys are taken back that went to disk again before.
 const LONGEST: u32 = 255;
 
-/// When few keys are taken back. Where those that were had to go again, as they take more in memory than on disk, they are
-/// taken back ever more rarely.
+/// When few keys are taken back from disk. If they had to go to disk again, as they take more in memory than there, pauses get
+/// longer.
 #[derive(Default)]
 pub(super) struct Pace {
     /// Whether keys were taken back since some went.
@@ -73,14 +73,14 @@ impl Pace {
     }
 }
 
-/// Which keys of a table have gone to disk, by their numbers in the order of slots.
+/// The keys of a table that have gone to disk, by their numbers in the order of slots.
 struct Gone {
     bits: Vec<u64>,
     count: usize,
 }
 
 impl Gone {
-    /// None of so many keys.
+    /// No keys, of a table with this many.
     fn of(keys: usize) -> Self {
         Self { bits: vec![0; keys.div_ceil(64)], count: 0 }
     }
@@ -207,8 +207,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    /// Moves half of the keys to disk, all where they are few, but none whose state is too large. Where all are, their memory is
-    /// taken from others. Returns whether that went well; the job fails otherwise, and where no key may go to disk.
+    /// Moves half of the keys to disk, or all if they are few, but none whose state is too large. If all states are too large,
+    /// their memory is taken from other reservations. Returns `false` if that fails or no key may go to disk; the job has then
+    /// failed.
     #[cold]
     #[inline(never)]
     pub(super) fn evict(&mut self) -> bool {
@@ -222,7 +223,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
         self.pace.goes();
         let (live, all, bounds) = self.bounds();
-        // Of many, some more than an equal share, as the bounds are those of a sample.
+        // Of many keys, a quarter more than an equal share, as the bounds are estimated.
         let most = if bounds.len() > 1 { most_in_a_piece(live) } else { live };
         let (mut gone, mut after) = (Gone::of(all), None);
         for until in bounds.iter().copied() {
@@ -256,8 +257,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         true
     }
 
-    /// How many keys are not spent, how many there are in all, and which go: those whose hashes are up to so far behind the
-    /// hand, by the bounds of the pieces in which they go. Of many keys, the bounds are those of a sample.
+    /// The number of keys that are not spent, the number of all keys, and the bounds of the pieces that go to disk, as
+    /// distances of hashes behind the hand. The bounds of many keys are estimated from a sample.
     fn bounds(&self) -> (usize, usize, Vec<u64>) {
         let (hand, every) = (self.hand, self.accounts.live.div_ceil(SAMPLE).max(1));
         let (mut live, mut all, mut sample) = (0_usize, 0, Vec::with_capacity(SAMPLE));
@@ -277,7 +278,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         (live, all, (1..=pieces).filter_map(last_of).collect())
     }
 
-    /// Moves keys to disk whose hashes are between two distances behind the hand, at most so many, and none whose state is too
+    /// Moves keys to disk whose hashes are between two distances behind the hand, at most `most`, and none whose state is too
     /// large.
     fn move_between(
         &mut self,
@@ -320,7 +321,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         })
     }
 
-    /// Where few keys are on disk, and there is room for them: takes them back, and releases the memory of the store.
+    /// If few keys are on disk, and there is room for them, takes them back, and releases the memory of the store.
     pub(super) fn gives_back(&mut self) {
         let of_store = self.cold.bytes();
         if of_store == 0
@@ -336,13 +337,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             if self.table.slots() > SPARSE * (live + FEW) {
                 self.rebuild(2 * live);
             }
-            // As much less than what they have in any case that they do not go again at once.
+            // Less than the base by a quarter, so that they do not go to disk again at once.
             let base = self.accounts.budget.base();
             let in_memory = self.bytes(self.table.bytes()) - of_store;
             let held = usize::try_from(self.cold.held()).unwrap_or(usize::MAX);
             let wanted = in_memory.saturating_add(held);
-            // What others have that has to stay in memory may leave less than the base. The memory of the store is not needed
-            // afterwards, and accounted for at once if it is.
+            // State of other operators that has to stay in memory may leave less than the base. The memory of the store is not
+            // counted: it is not needed afterwards, and accounted for at once if it is.
             if wanted > base - base / 4 || !self.accounts.budget.try_resize(wanted) {
                 return;
             }
@@ -439,7 +440,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.accounts.failed { Err(self.failure()) } else { Ok(()) }
     }
 
-    /// Takes every key back from disk, where a checkpoint has some there and none may be.
+    /// Takes every key of a checkpoint back from disk, where none may be on disk.
     ///
     /// # Errors
     ///

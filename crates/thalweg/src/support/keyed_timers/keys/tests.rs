@@ -345,7 +345,7 @@ mod on_disk {
         let (mut keys, _) = operator(1 << 20);
         const LATE: i64 = 1 << 40;
         for key in 0..8000 {
-            // A few stay.
+            // A few keys are due much later.
             let due = if key % 200 == 0 { LATE } else { i64::from(key) };
             assert!(add(&mut keys, key, due));
         }
@@ -358,7 +358,7 @@ mod on_disk {
         let held = keys.keys.accounts.budget.bytes();
         assert!(held < before / 2, "{held} of {before}");
         assert_eq!(until(&mut keys, LATE).len(), 40);
-        // It is there again when it is needed.
+        // The store is opened again when it is needed.
         for key in 0..8000 {
             assert!(add(&mut keys, key, LATE + 1));
         }
@@ -388,7 +388,7 @@ mod on_disk {
             assert_eq!(keys.keys.cold.len(), on_disk);
         }
         assert_eq!(keys.keys.spilled(), written);
-        // They come back when there is room.
+        // They return when there is room.
         assert!(others.try_resize(0));
         keys.resume();
         assert_eq!((keys.keys.cold.len(), keys.keys.live()), (0, 100));
