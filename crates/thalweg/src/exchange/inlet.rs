@@ -136,9 +136,7 @@ impl<I: Portable + ?Sized, T: Time, N: Push<I, T>> Inlet<I, T, N> {
             if self.intake.closed {
                 in_flight.give_up(&mut self.intake, turn);
             }
-            if poll.is_none() {
-                return None;
-            }
+            poll?;
             if self.intake.op().signals().wants_checkpoint() {
                 // An operator behind may wait for this very checkpoint. If it is only slow, no further credit is returned.
                 in_flight.release(&mut self.intake);

@@ -334,7 +334,7 @@ mod tests {
             for _ in 0..8000 {
                 let drawn = splitmix64(&mut random) as usize;
                 let task = drawn / 4 % at.len();
-                if drawn % 4 > 0 {
+                if !drawn.is_multiple_of(4) {
                     hosts.network.deliver(drawn / 4);
                 } else if at[task] == i64::MIN || !hosts.must_wait(task) {
                     at[task] = at[task].max(0) + (drawn / 1000 % 30) as i64;

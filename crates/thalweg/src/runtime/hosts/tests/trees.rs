@@ -47,7 +47,7 @@ impl Seven {
     ) {
         let count = hosts.len();
         while !hosts.is_empty() {
-            if self.draw() % 3 > 0 && self.deliver() {
+            if !self.draw().is_multiple_of(3) && self.deliver() {
                 look(self, count - hosts.len());
                 continue;
             }
