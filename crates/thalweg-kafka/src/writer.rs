@@ -6,7 +6,7 @@ use crate::connections::Connections;
 use crate::kept::Kept;
 use crate::open::{OpenTransactions, ended, has_ended};
 use crate::outgoing::{Limits, Outgoing, named};
-use crate::rights::{Needs, code_of};
+use crate::rights::{Needs, code_of, is_denial};
 use crate::transactions::{Epoch, SLICE};
 use rdkafka::Message as _;
 use rdkafka::client::{ClientContext, OAuthToken};
@@ -68,7 +68,7 @@ pub(crate) struct Deliveries {
     topic: String,
     /// The transactional id, if records are sent in open transactions.
     transactional_id: Option<String>,
-    /// What the client's log has of the last transaction that failed.
+    /// What the client says of the last transaction that failed, or why it can send no more.
     failed: Mutex<Option<String>>,
     room: Room,
     faults: Faults,
@@ -100,7 +100,11 @@ impl ClientContext for Deliveries {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.connections.failed(&error, reason);
-        // Before its records are purged.
+        // Before its records are purged, all of this.
+        if code_of(&error).is_some_and(|code| code == Code::Fatal || is_denial(code)) {
+            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.get_or_insert_with(|| reason.to_owned());
+        }
         if self.transactional_id.is_some() && has_ended(&error) {
             _ = self.unsent(&error, (None, None));
             self.wake();
@@ -161,15 +165,15 @@ impl Deliveries {
     /// An error about a record that could not be sent, of which others hear, too.
     #[cold]
     fn unsent(&self, cause: &KafkaError, (partition, key): (Option<i32>, Option<&[u8]>)) -> Error {
-        // Of records that wait when a transaction has failed, only that they are purged is said.
+        // Of records that wait when a transaction or the client has failed, only that they are purged is said.
         let is_purged = matches!(code_of(cause), Some(Code::PurgeQueue | Code::PurgeInflight));
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let send = || format!("send {}", named(&self.topic, partition, key));
         let (doing, cause) = match failed.filter(|_| is_purged) {
-            Some(line) if line.contains("TOPIC_AUTHORIZATION_FAILED") => {
-                (send(), KafkaError::MessageProduction(Code::TopicAuthorizationFailed))
-            }
-            Some(line) => (format!("{}: {line}", send()), cause.clone()),
+            Some(line) => match denial_in(&line) {
+                Some(code) => (send(), KafkaError::MessageProduction(code)),
+                None => (format!("{}: {line}", send()), cause.clone()),
+            },
             None => (send(), cause.clone()),
         };
         let connections = Arc::clone(&self.connections);
@@ -228,6 +232,16 @@ impl Deliveries {
         // Deliveries before that have waked no writer.
         self.pending.load(Ordering::SeqCst) >= self.room.bytes / 2
     }
+}
+
+/// The right that is missing, if a client's line says so: in logs it has a name, in errors a text.
+fn denial_in(line: &str) -> Option<Code> {
+    const SAID: [(&str, Code); 3] = [
+        ("TOPIC_AUTHORIZATION_FAILED", Code::TopicAuthorizationFailed),
+        ("Topic authorization failed", Code::TopicAuthorizationFailed),
+        ("Cluster authorization failed", Code::ClusterAuthorizationFailed),
+    ];
+    SAID.iter().find(|(text, _)| line.contains(text)).map(|(_, code)| *code)
 }
 
 /// What has become of a topic that was there when the job began.
@@ -593,6 +607,7 @@ mod tests {
     use rdkafka::config::ClientConfig;
     use rdkafka::mocking::MockCluster;
     use rdkafka::producer::DefaultProducerContext;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
     #[test]
     fn records_on_their_way_count_with_their_headers_until_they_are_delivered() {
@@ -619,6 +634,28 @@ mod tests {
         while pending() > 0 {
             thread::yield_now();
         }
+    }
+
+    /// Whether a record is sent before the brokers refuse the producer or behind it hangs on threads; here it is before.
+    #[test]
+    fn records_that_wait_for_a_producer_that_is_refused_say_which_right_is_missing() {
+        let cluster = MockCluster::<'static, DefaultProducerContext>::new(1).unwrap();
+        cluster.create_topic("topic", 1, 1).unwrap();
+        let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+        cluster.request_errors(RDKafkaApiKey::InitProducerId, &[refused; 10]);
+        cluster.broker_round_trip_time(1, Duration::from_millis(100)).unwrap();
+        let room = Room::within(None, None);
+        let deliveries = Deliveries::new("topic".to_owned(), None, room, Arc::default());
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", cluster.bootstrap_servers());
+        config.set("enable.idempotence", "true");
+        let producer: ThreadedProducer<_> = config.create_with_context(deliveries).unwrap();
+        let (sent, mut record) = (Arc::<Sent>::default(), Outgoing::default());
+        record.key("key").payload("payload");
+        sent.send(&producer, "topic", &record).unwrap();
+        let error = sent.wait(producer.client().context()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains("`Write` on the topic `topic`"), "{error}");
     }
 
     #[test]
