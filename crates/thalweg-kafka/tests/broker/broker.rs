@@ -146,7 +146,8 @@ impl Broker {
         Self::start_with(jars, folder, &More::default())
     }
 
-    /// Starts a broker that has more, and its files in this folder.
+    /// Starts a broker that has more, and its files in this folder. It keeps all records: those of tests may be of 1970, and be
+    /// deleted for their age while they are written.
     pub fn start_with(jars: &Path, folder: TempDir, more: &More) -> Self {
         let (mut listeners, mut advertised, mut map) = <(String, String, String)>::default();
         for (name, protocol, port) in &more.listeners {
@@ -180,6 +181,7 @@ impl Broker {
              transaction.state.log.min.isr=1\n\
              transaction.abort.timed.out.transaction.cleanup.interval.ms=500\n\
              log.retention.check.interval.ms=500\n\
+             log.retention.ms=-1\n\
              log.cleaner.backoff.ms=200\n\
              broker.session.timeout.ms=3000\n\
              broker.heartbeat.interval.ms=500\n\
@@ -214,6 +216,7 @@ impl Broker {
              super.users=User:ANONYMOUS\n\
              log.dirs={}\n\
              auto.create.topics.enable=false\n\
+             log.retention.ms=-1\n\
              broker.session.timeout.ms=3000\n\
              broker.heartbeat.interval.ms=500\n",
             folder.path().join("data").display()
