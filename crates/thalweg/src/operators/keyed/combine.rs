@@ -315,8 +315,7 @@ where
         Ok(())
     }
 
-    /// Passes on an event before which nothing has to be sent any more but, at the end, the table: returns whether that is
-    /// the case.
+    /// Passes on an event, unless the table has to be sent before; returns whether it does.
     fn pass_on(&mut self, event: Event) -> bool {
         let saves = matches!(event, Event::Barrier(_)) && self.state.is_on();
         if !saves && !self.table.is_empty() {
@@ -816,6 +815,7 @@ where
             }
             let Some(event) = self.held else { break };
             if !self.pass_on(event) {
+                self.growth = Growth { records: self.hot.seen(), keys: 0 };
                 self.full = Some(std::mem::take(&mut self.table).into_drain());
             }
         }
