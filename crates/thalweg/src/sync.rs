@@ -79,6 +79,12 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
+/// Cuts bytes into pieces of this length, for work on a thread that runs no tasks. In front of each piece, a thread that does may
+/// have the core: kernels let one that computes keep it for milliseconds, although another one was waked.
+pub(crate) fn in_steps(bytes: &[u8], length: usize) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(length).inspect(|_| std::thread::yield_now())
+}
+
 /// Waits until a thread has ended, unless that is the calling one, which would wait for ever.
 pub(crate) fn join_other(thread: std::thread::JoinHandle<()>) {
     if thread.thread().id() != std::thread::current().id() {

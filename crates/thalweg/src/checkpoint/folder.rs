@@ -24,7 +24,7 @@ pub(super) use memory::Memory;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::state::SpillCopies;
-use crate::sync::try_lock_file;
+use crate::sync::{in_steps, try_lock_file};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -35,6 +35,8 @@ use std::time::SystemTime;
 
 /// How the names of files begin that are being written, and of those that are there as long as a process.
 pub(super) const TEMPORARY: &str = ".checkpoint";
+/// The bytes that are written at a time, in less than a millisecond.
+const WRITTEN: usize = 1 << 20;
 /// The file that is locked.
 const LOCK: &str = "lock";
 
@@ -265,7 +267,9 @@ impl Folder for Directory {
         is_due: &mut dyn FnMut() -> bool,
     ) -> io::Result<bool> {
         let mut file = self.temporary()?;
-        pieces.iter().try_for_each(|piece| file.write_all(piece))?;
+        for bytes in pieces.iter().flat_map(|piece| in_steps(piece, WRITTEN)) {
+            file.write_all(bytes)?;
+        }
         file.as_file().sync_all()?;
         if !is_due() {
             return Ok(false);

@@ -20,10 +20,17 @@ use crate::checkpoint::{OpenSaving, Saving};
 use crate::data::{Data, Key};
 use crate::fault::{Fault, is_planted};
 use crate::state::GroupTable;
+use std::mem::needs_drop;
 
-/// Whether tables that fit into the nearest caches are saved in parts, too. They are saved in half a millisecond at most, so
-/// this is only for tests, whose tables are small.
-pub(crate) const EVERY_TABLE: bool = cfg!(test);
+/// The most bytes of a table that is saved at once, and of what it is encoded to. That takes some ten milliseconds, and much less
+/// in all than records need that save one state at a time. In tests, whose tables are small, all are saved in parts.
+const AT_ONCE: usize = if cfg!(test) { 0 } else { 64 << 20 };
+
+/// Whether tables within the nearest caches may be saved in parts, too: if states own memory, which may be much.
+pub(crate) const fn saves_small_in_parts<V>() -> bool {
+    cfg!(test) || needs_drop::<V>()
+}
+
 /// The slots that are saved between two batches, in some hundred microseconds. With fewer, most of a table of keys in no order
 /// would be saved by records, one state at a time, which costs several times as much.
 const PART: usize = if cfg!(test) { 4 } else { 32 << 10 };
@@ -56,18 +63,30 @@ where
 }
 
 impl GradualSave {
-    /// Begins to save a table at a barrier. A small table is saved at once; then the result is `None`.
-    pub(crate) fn begin<K, V>(mut open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
+    /// Begins to save a table at a barrier. A small table is saved at once; then the result is `None`. States that own memory may
+    /// be many times as large as the table: what is beyond [`AT_ONCE`] bytes is left.
+    pub(crate) fn begin<K, V>(open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
     where
         K: Key + ?Sized,
         V: Data,
     {
-        if table.is_empty() || (table.is_cache_resident() && !EVERY_TABLE) {
-            table.for_each(|key, state| add(&mut open.saving, key, state));
-            open.end();
-            return None;
+        let is_whole = table.is_cache_resident() && !saves_small_in_parts::<V>();
+        Self::begin_within(if is_whole { usize::MAX } else { AT_ONCE }, open, table)
+    }
+
+    /// As [`begin`](Self::begin), with so many bytes at once.
+    fn begin_within<K, V>(bytes: usize, open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
+    where
+        K: Key + ?Sized,
+        V: Data,
+    {
+        let part = PART.max(table.slots() / PARTS);
+        let mut saving = Some(Self::in_parts_of(part, open, table));
+        if table.is_empty() || table.bytes() <= bytes {
+            let is_short = |saving: &Self| saving.open.saving.encoded() <= bytes;
+            while saving.as_ref().is_some_and(is_short) && Self::save_part(&mut saving, table) {}
         }
-        Some(Self::in_parts_of(PART.max(table.slots() / PARTS), open, table))
+        saving
     }
 
     /// As [`begin`](Self::begin), with `part` slots at a time, whatever the size of the table.

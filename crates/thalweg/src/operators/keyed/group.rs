@@ -19,7 +19,7 @@ use crate::state::{Drain, GroupTable, HeapEstimate, SlotHint};
 use crate::stream::Chain;
 use crate::support::cost::{Cost, Meter};
 use crate::support::evict::{Evicted, UNACCOUNTED, begin_save, evict, restore, restore_all};
-use crate::support::gradual_save::{EVERY_TABLE, GradualSave};
+use crate::support::gradual_save::{GradualSave, saves_small_in_parts};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::time::Time;
 use std::borrow::Borrow;
@@ -449,9 +449,8 @@ impl<I: Portable + ?Sized, B: Upsert<I>> Core<I, B> {
     /// Processes a record: at once, or with others when the table is larger than the caches.
     #[inline(always)]
     fn put(&mut self, waiting: &mut Waiting<I>, item: I::Of<'_>) {
-        // A table that is saved in parts is changed only by `take_all`. One that fits into the caches is saved at once, except
-        // in tests.
-        let at_once = !EVERY_TABLE || self.saving.is_none();
+        // A table that is saved in parts is changed only by `take_all`.
+        let at_once = !saves_small_in_parts::<B::State>() || self.saving.is_none();
         if self.table.is_cache_resident() && waiting.hashes.is_empty() && at_once {
             self.take(item, None);
             return;

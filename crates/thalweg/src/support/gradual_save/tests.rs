@@ -11,10 +11,15 @@ type Table = GroupTable<u64, u64>;
 
 /// The handle of a table's state, in a job that begins with this snapshot.
 fn handle(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
+    handle_of::<u64>(restored)
+}
+
+/// The same, of states of this type.
+fn handle_of<V: Data>(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
     let all = Checkpoints::new(restored, None);
     let op = Op::new(0, "count".into(), Depth::default(), Arc::new(Signals::default()));
     let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
-    let shape = Shape { entries: <(u64, u64)>::schema(), operator: String::new(), by_key: true };
+    let shape = Shape { entries: <(u64, V)>::schema(), operator: String::new(), by_key: true };
     let state = all.handle((op, id, shape), (0, 1), Redistribution::ByKey);
     (all, state)
 }
@@ -110,4 +115,39 @@ fn nothing_of_a_barrier_is_there_before_all_is_saved() {
     let open = state.open(Event::Barrier(Epoch(2))).unwrap();
     assert!(GradualSave::begin(open, &Table::new()).is_none());
     assert_eq!(all.kept(), 2);
+}
+
+#[test]
+fn a_table_is_saved_at_once_unless_it_or_what_it_owns_is_large() {
+    let (all, state) = handle(None);
+    let mut table = Table::new();
+    (0..50).for_each(|key| count(&mut None, &mut table, key));
+    let begin = |epoch, bytes| {
+        let open = state.open(Event::Barrier(Epoch(epoch))).unwrap();
+        GradualSave::begin_within(bytes, open, &table)
+    };
+    assert!(begin(1, table.bytes()).is_none());
+    assert_eq!(saved(&all, Epoch(1)), contents(&table));
+    let untouched = begin(2, table.bytes() - 1).unwrap();
+    assert_eq!((untouched.next, untouched.open.saving.encoded()), (0, 0));
+    // A few slots, each with a kilobyte on the heap.
+    let mut large = GroupTable::<u64, Vec<u8>>::new();
+    (0..50u64).for_each(|key| _ = large.upsert(key.key_hash(), &key, &key, || vec![7; 1000]));
+    let (all, state) = handle_of::<Vec<u8>>(None);
+    let open = state.open(Event::Barrier(Epoch(1))).unwrap();
+    let bytes = large.bytes();
+    assert!(bytes < 20_000, "{bytes}");
+    let mut saving = GradualSave::begin_within(bytes, open, &large);
+    let encoded = saving.as_ref().unwrap().open.saving.encoded();
+    assert!(encoded > bytes && encoded < 40_000, "{encoded}");
+    while GradualSave::save_part(&mut saving, &large) {}
+    let taken = all.take(Epoch(1), BTreeSet::new()).unwrap();
+    let (_, state) = handle_of::<Vec<u8>>(Some(taken.snapshot));
+    let mut keys = BTreeSet::new();
+    let restored = state.restore(|(key, bytes): (u64, Vec<u8>)| {
+        assert!(keys.insert(key) && bytes == vec![7; 1000]);
+        Ok(())
+    });
+    restored.unwrap();
+    assert_eq!(keys.len(), 50);
 }
