@@ -425,6 +425,47 @@ fn states_of_keys_without_an_end_are_restored() {
     restored(numbered, keys.flat_map(|key| (1..=16).map(move |n| (key.clone(), n))));
 }
 
+/// Pairs of a number with the first of its key.
+fn met(env: &Environment, run: &Run) -> Output<Vec<(u64, u64)>> {
+    let [left, right] = numbers(env, run).split();
+    let left = left.map(|n| (of_sixteen(n), n)).keyed();
+    let first = right.filter(|n| *n < RECORDS / 2 && n % 8 == 0);
+    let right = first.map(|n| (of_sixteen(n), n)).keyed();
+    left.join_with(right).symmetric().inner().unkey().map(|(_, pair)| pair).collect()
+}
+
+fn of_met() -> impl Iterator<Item = (u64, u64)> {
+    (0..RECORDS).map(|n| (n, n % (RECORDS / 2) / 8 * 8))
+}
+
+#[test]
+fn symmetric_joins_are_restored() {
+    restored(met, of_met());
+}
+
+#[test]
+fn symmetric_joins_go_on_with_another_state_backend() {
+    let folder = interrupted(met, 2);
+    for (backend, memory) in [(StateBackend::Disk, MEMORY), (StateBackend::Memory, 64 << 20)] {
+        let again = copy(folder.path());
+        let mut found = finish_with(again.path(), met, backend, memory).unwrap();
+        found.sort_unstable();
+        assert!(found.into_iter().eq(of_met()), "{backend}");
+    }
+    // All of it fits into tables before the checkpoint, and not afterwards.
+    let roomy = tempfile::tempdir().unwrap();
+    let mut config = environment(roomy.path(), 2).config().clone();
+    config.memory = 64 << 20;
+    interrupt(roomy.path(), &Environment::with_config(config), met, false);
+    assert_eq!(spilled(roomy.path()).len(), 0);
+    for after in [1, 3] {
+        let (mut found, read) = finish(copy(roomy.path()).path(), met, after).unwrap();
+        found.sort_unstable();
+        assert!(found.into_iter().eq(of_met()), "2 to {after}");
+        assert!(read < RECORDS, "it has begun anew");
+    }
+}
+
 /// Whether its keys are on disk at a checkpoint is left open.
 #[test]
 fn unique_records_without_an_end_are_restored() {
@@ -608,4 +649,33 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .must_restore()
     .seeds(8)
     .equals((0..300u64).map(|n| (n, 4 * n)));
+}
+
+/// Values whose keys take some room become less by one in each round, until they are a multiple of thirty.
+#[test]
+fn every_way_to_interrupt_a_solution_that_spills_is_sound() {
+    let long = |n: u64| format!("{n:0300}");
+    for memory in [1 << 14, 1 << 18] {
+        check(|env| {
+            let nodes = env.range(0..900u64).map(move |n| (long(n), n)).keyed();
+            let (outcome, least) = nodes
+                .delta_iterate(
+                    9,
+                    (),
+                    |least: &mut u64, n| n < std::mem::replace(least, n.min(*least)),
+                    move |changed, _| {
+                        let above = changed.unkey().filter(|(_, n)| n % 30 != 0);
+                        above.map(move |(key, n)| (key, n - 1)).keyed()
+                    },
+                )
+                .all_rounds();
+            outcome.for_each(drop);
+            least.unkey()
+        })
+        .any_tasks()
+        .memory(memory)
+        .must_restore()
+        .seeds(8)
+        .equals((0..900u64).map(|n| (long(n), n - (n % 30).min(9))));
+    }
 }

@@ -203,6 +203,25 @@ fn states_by_key_go_to_disk_one_by_one() {
         });
         sum(lists.unkey().map(|(_, len)| len))
     });
+    // The records of both sides come together, so that none ends before the other.
+    run("symmetric joins", Must::Spill, ALL, |env| {
+        let [left, right] = endless(env).split();
+        let left = left.map(|n| (n / 10, text(n))).keyed();
+        let right = right.filter(|n| n % 10 == 0).map(|n| (n / 10, ())).keyed();
+        let joined = left.join_with(right).symmetric().inner().unkey();
+        sum_of_endless(env, joined.map(|(_, (text, ()))| text.len() as u64))
+    });
+    run("the solution of delta_iterate", Must::Spill, ALL, |env| {
+        let texts = numbers(env).map(|n| (n, text(n))).keyed();
+        let body = texts.delta_iterate(
+            3,
+            (),
+            |_, _| false,
+            |changed, _| changed.unkey().filter(|(n, _)| n % 100 == 0).keyed(),
+        );
+        let (_, solution) = body.all_rounds();
+        sum(solution.unkey().map(|(_, text)| text.len() as u64))
+    });
     run("unique without an end", Must::Spill, ALL, |env| {
         sum_of_endless(env, endless(env).map(text).unique().map(|text| text.len() as u64))
     });
@@ -406,7 +425,7 @@ fn few_timed(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestam
 type Job = fn(&Environment) -> Output<Vec<u64>>;
 
 /// Jobs whose keys have states, of some 6 MiB or more, and their results.
-fn keyed_jobs() -> [(&'static str, u64, Job); 7] {
+fn keyed_jobs() -> [(&'static str, u64, Job); 9] {
     [
         ("count", FEW, |env| {
             let counts = env.range(0..FEW).map(of_two).group_by(|text| text.clone()).count();
@@ -428,6 +447,21 @@ fn keyed_jobs() -> [(&'static str, u64, Job); 7] {
                     *seen
                 });
             sum_of_endless(env, numbered.unkey().map(|(_, n)| n))
+        }),
+        ("a symmetric join", FEW, |env| {
+            let endless = env.generate(f64::INFINITY, |n| (n < FEW).then_some(n));
+            let [left, right] = endless.split();
+            let left = left.map(|n| (of_two(n), n)).keyed();
+            let right = right.filter(|n| *n < FEW / 2).map(|n| (of_two(n), ())).keyed();
+            let joined = left.join_with(right).symmetric().inner().unkey();
+            sum_of_endless(env, joined.map(|_| 1))
+        }),
+        ("delta_iterate", FEW / 2, |env| {
+            let lesser = |least: &mut u64, n: u64| n < std::mem::replace(least, n.min(*least));
+            let numbers = env.range(0..FEW).map(|n| (of_two(n), n)).keyed();
+            let (_, least) =
+                numbers.delta_iterate(2, (), lesser, |changed, _| changed).all_rounds();
+            sum(least.unkey().map(|_| 1))
         }),
         ("unique", FEW / 2, |env| sum(env.range(0..FEW).map(of_two).unique().map(|_| 1))),
         ("sessions", FEW, |env| {

@@ -440,7 +440,7 @@ impl Checkpoints {
             }
             let saved = slot.take(epoch, &mut taken.syncs, &mut taken.commits);
             match saved {
-                Ok((entries, _)) if slot.is_optional() && entries.is_empty() => {}
+                Ok((all, files)) if slot.is_optional() && all.is_empty() && files.is_empty() => {}
                 Ok((entries, files)) => {
                     note_branch(&mut taken.snapshot);
                     taken.snapshot.add(&slot.id, &slot.shape, entries, files);
@@ -610,8 +610,8 @@ impl StateHandle {
         self
     }
 
-    /// The same handle, for a state that is in a snapshot only if some task has saved an entry, and need not be saved at every
-    /// barrier.
+    /// The same handle, for a state that is in a snapshot only if some task has saved an entry or a file, and need not be saved at
+    /// every barrier.
     pub(crate) fn if_any(self) -> Self {
         if let Some(Handle { slot, .. }) = &self.0 {
             let _ = slot.is_optional.set(());

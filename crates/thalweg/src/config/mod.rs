@@ -192,7 +192,9 @@ pub enum Scheduler {
 }
 
 /// Where keys and their states are: those of aggregates, folds and [`stateful_map`](crate::KeyedStream::stateful_map) by key,
-/// of [`unique`](crate::Stream::unique), windows, sessions, [`process`](crate::KeyedStream::process) and joins by time.
+/// of [`unique`](crate::Stream::unique), windows, sessions, [`process`](crate::KeyedStream::process), joins by time,
+/// [`symmetric`](crate::operators::join::JoinWith::symmetric) joins and the solution of
+/// [`delta_iterate`](crate::KeyedStream::delta_iterate).
 ///
 /// Results are the same with each backend. Other data, such as records to be sorted, the tables of other joins, and caches, go
 /// to disk with each backend when memory is short.
@@ -218,8 +220,8 @@ pub enum StateBackend {
     MemoryThenDisk,
     /// In memory alone: where keys exceed the budget, the job fails with [`ErrorKind::Memory`](crate::ErrorKind::Memory). For
     /// jobs that are useless at the speed of a disk. A job that goes on from a checkpoint with keys on disk takes them into
-    /// memory if they are those of sessions, `process`, joins by time, or a stream without an end; it is refused if there are
-    /// others.
+    /// memory if they are those of sessions, `process`, joins by time, symmetric joins, `delta_iterate`, or a stream without an
+    /// end; it is refused if there are others.
     Memory,
     /// On disk, with a part in memory: up to a sixteenth of the budget for all tasks of an operator together, at least 64 KiB
     /// for each of them, and more where a single state is larger. The rest of the budget is left to other operators. Windows

@@ -86,6 +86,14 @@ impl<'a> TaskContext<'a> {
         }
     }
 
+    /// As [`keyed`](Self::keyed), for one of so many parts of an operator's keys.
+    pub(crate) fn keyed_part(&self, id: usize, parts: usize) -> Reservation {
+        match self.state_backend {
+            StateBackend::Disk => self.keyed(id).at_most(self.most_cached() / parts),
+            _ => self.keyed(id),
+        }
+    }
+
     /// The most bytes of an operator's keys that a task of this stage keeps in memory with the state backend `Disk`.
     pub(crate) fn most_cached(&self) -> usize {
         self.memory.limit() / CACHED / self.tasks.max(1)

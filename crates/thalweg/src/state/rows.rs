@@ -375,7 +375,18 @@ impl<K: Data + Eq, V: Data> Rows<K, V> {
     pub fn pop(&mut self) -> Option<(u64, K, V)> {
         self.heads.clear();
         let Row { hash, key, value, .. } = self.rows.pop()?;
+        if needs_drop::<K>() || needs_drop::<V>() {
+            self.heap = self.heap.saturating_sub(key.heap_size() + value.heap_size());
+        }
         Some((hash, key, value))
+    }
+
+    /// Releases memory of rows that were [removed](Self::pop), once less than half of it is in use.
+    pub(crate) fn shrink(&mut self) {
+        if self.rows.len() < self.rows.capacity() / 2 {
+            self.rows.shrink_to_fit();
+            self.heads = Vec::new();
+        }
     }
 
     /// Removes all rows and frees their memory.
@@ -466,5 +477,6 @@ mod tests {
         rows.push(0, "a".repeat(100), ());
         assert_eq!((rows.len(), rows.heap()), (1, 100));
         assert!(rows.pop().is_some() && rows.pop().is_none());
+        assert_eq!(rows.heap(), 0);
     }
 }

@@ -133,12 +133,35 @@ fn a_table_that_no_probe_waits_for_must_fit() {
 }
 
 #[test]
-fn tables_of_both_sides_must_fit() {
+fn records_of_both_sides_of_a_symmetric_join_go_to_disk() {
+    let left: Vec<_> = (0..500).map(|n| long(n as u32 % 200, n)).collect();
+    let right: Vec<_> = (0..500).map(|n| long(n as u32 % 150 + 100, n)).collect();
+    let mut expected: Vec<(u32, (String, String))> = Vec::new();
+    for (key, value) in &left {
+        let partners = right.iter().filter(|(other, _)| other == key);
+        expected.extend(partners.map(|(_, other)| (*key, (value.clone(), other.clone()))));
+    }
+    expected.sort();
+    for mut config in configs() {
+        config.memory = 200_000;
+        let (records, spilled) = run(config, |env| {
+            let left = env.iter(left.clone()).shuffle().keyed();
+            let right = env.iter(right.clone()).shuffle().keyed();
+            left.join_with(right).symmetric().inner().unkey()
+        });
+        assert!(records == expected, "{} records of {}", records.len(), expected.len());
+        assert!(spilled > 100_000, "{spilled} bytes on disk");
+    }
+}
+
+#[test]
+fn records_of_one_key_of_a_symmetric_join_must_fit() {
     let mut config = configs().next().unwrap();
     config.memory = 200_000;
     let env = Environment::with_config(config);
-    let side = || env.generate(f64::INFINITY, |n| Some((n as u32, "x".repeat(100)))).keyed();
-    side().join_with(side()).symmetric().inner().unkey().for_each(drop);
+    let side =
+        |key: u32| env.generate(f64::INFINITY, move |_| Some((key, "x".repeat(100)))).keyed();
+    side(0).join_with(side(1)).symmetric().inner().unkey().for_each(drop);
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);
     assert!(error.to_string().contains("interval_join"), "{error}");

@@ -5,7 +5,7 @@ use super::inputs::{Delivery, Inputs};
 use super::kinds::{Anti, Inner, KeepLeft, KeepRight, Kind, Left, Right, Semi, Shape};
 use super::merge::MergeJoined;
 use super::symmetric::SymmetricJoined;
-use crate::data::Data;
+use crate::data::{Data, Key};
 use crate::operators::keyed::Partitioned;
 use crate::stream::Chain;
 use crate::time::Time;
@@ -248,7 +248,7 @@ where
 impl<X, K, L, R, T> Local<X, K, L, R, T> for TwoTables
 where
     X: Kind<L, R>,
-    K: Data + Eq + Clone,
+    K: Data + Key<Owned = K> + Eq + Clone,
     L: Data + Clone,
     R: Data + Clone,
     T: Time,

@@ -43,6 +43,7 @@ mod local;
 mod meeting;
 mod merge;
 mod symmetric;
+mod symmetric_side;
 mod tagged;
 mod timeline;
 mod with;

@@ -86,8 +86,9 @@ impl<L, R> JoinWith<L, R, ByKey, TableOfRight> {
 
     /// Keeps the records of both streams, each to be looked up by later records of the other: for an inner join
     /// of streams neither of which ends. No record is dropped as long as the other stream continues, and the
-    /// statistics count those that are kept; when memory is exhausted, the job fails with an error. Not within
-    /// a loop. See [`window_join`](KeyedStream::window_join) for a join with bounded state.
+    /// statistics count those that are kept. Beyond the memory budget, keys go to disk with their records, one by one, and
+    /// return with their next record; the statistics count keys then. The job fails if the records of a single key exceed the
+    /// budget. Not within a loop. See [`window_join`](KeyedStream::window_join) for a join with bounded state.
     pub fn symmetric(self) -> JoinWith<L, R, ByKey, TwoTables> {
         self.with()
     }

@@ -16,6 +16,7 @@ use super::feeding::Iterating;
 use super::head::{Input, Looped};
 use super::shared::Shared;
 use super::solution::{Entries, Handed, Solution};
+use super::stored_solution::StoredSolution;
 use super::tail::Feed;
 use crate::checkpoint::{Redistribution, StateHandle};
 use crate::data::{Data, Key, Record, Wire};
@@ -88,8 +89,8 @@ where
     /// [`iterate`](crate::Stream::iterate). Many candidates for few keys are better combined at the end of the
     /// body, for example by [`min`](KeyedStream::min).
     ///
-    /// Memory: keys, twice, and values stay in memory, and each task's part of them must fit. The changes of a
-    /// round wait for the next one in memory or, beyond the budget, on disk.
+    /// Memory: keys, twice, and values are kept in memory or, beyond the budget, on disk, where each candidate for a key that
+    /// is not in memory costs a read. The changes of a round wait for the next one in memory or on disk.
     ///
     /// ```
     /// use thalweg::Environment;
@@ -121,8 +122,8 @@ where
     ///
     /// # Errors
     ///
-    /// If the stream does not end, or with 0 rounds, the job is refused at its start. A solution that does not
-    /// fit into memory stops the job.
+    /// If the stream does not end, or with 0 rounds, the job is refused at its start. A single value that does not fit into
+    /// memory stops the job.
     #[doc(alias = "semi_naive")]
     #[doc(alias = "iterate_delta")]
     #[track_caller]
@@ -151,7 +152,8 @@ where
         let (improving, fed, hands) = (Arc::clone(&improve), feedback.clone(), Arc::clone(&handed));
         let make: Make<_, _> = Box::new(move |cx: &TaskContext<'_>, op| {
             let saved = cx.state::<(K, V, bool)>(op, "solution", Redistribution::ByKey);
-            let mut solution = Solution::new(cx.fixed(op), saved.is_on());
+            let stored = Box::new(StoredSolution::new(cx, op)?);
+            let mut solution = Solution::new(cx.keyed(op), saved.is_on(), Some(stored));
             saved.restore(|(key, value, is_next)| solution.restore(key, value, is_next))?;
             let input = Improving {
                 op: cx.op(op),
@@ -165,6 +167,7 @@ where
                 feeder: fed.own_feeder(cx),
                 eater: fed.eater(cx, op)?,
                 leaving: None,
+                written: 0,
                 types: PhantomData,
             };
             Ok((input, Leaving::by(&edge, cx, op)))
@@ -217,6 +220,8 @@ pub struct Improving<I: ?Sized, G, K: Data + Key, V: Data, T: Time, F> {
     eater: Eater<(K, V), T>,
     /// The entries of the solution, once the loop is over.
     leaving: Option<Entries<K, V>>,
+    /// The bytes of the solution that were written to disk when it was here last.
+    written: u64,
     types: PhantomData<fn(&I)>,
 }
 
@@ -251,16 +256,24 @@ where
         Ok(())
     }
 
+    fn tend(&mut self) -> Result<()> {
+        self.solution.tend()?;
+        self.hands[self.task].see(|solution| solution.map_or(Ok(()), Solution::tend))
+    }
+
     fn save(&mut self, event: Event) -> Result<()> {
-        self.saved.save(event, |out| match self.complete {
-            _ if event == Event::End => {}
-            false => self.solution.save(out),
-            true => self.hands[self.task].see(|solution| match solution {
-                Some(solution) => solution.save(out),
-                None => out.refuse("a round of its loop has begun"),
+        let Self { solution, saved, complete, hands, task, .. } = self;
+        saved.try_save(event, |out| match *complete {
+            _ if event == Event::End => Ok(()),
+            false => solution.save(event, out),
+            true => hands[*task].see(|solution| match solution {
+                Some(solution) => solution.save(event, out),
+                None => {
+                    out.refuse("a round of its loop has begun");
+                    Ok(())
+                }
             }),
-        });
-        Ok(())
+        })
     }
 
     fn begin(&mut self) -> Result<()> {
@@ -276,13 +289,25 @@ where
             self.leaving = Some(self.hands[self.task].take()?.into_entries());
         }
         let Some(entries) = &mut self.leaving else { return Ok(false) };
-        Ok(entries.give(CHUNK, |entry| left.push(entry, T::LAST)))
+        entries.give(CHUNK, |entry| left.push(entry, T::LAST))
     }
 
     fn restart(&mut self) {
-        self.leaving = None;
+        // Where the output of the loop is closed, they have not been taken.
+        let unwanted = || self.hands[self.task].try_take().map(Solution::into_entries);
+        if let Some(entries) = self.leaving.take().or_else(unwanted) {
+            self.solution.reuse(entries);
+        }
         self.complete = false;
         self.eater.clear();
+    }
+
+    fn written(&mut self) -> u64 {
+        let handed = self.hands[self.task].see(|solution| solution.map_or(0, |all| all.written()));
+        let leaving = self.leaving.as_ref().map_or(0, Entries::written);
+        let here = self.solution.written().max(handed).max(leaving);
+        self.written = self.written.max(here);
+        self.written
     }
 }
 
@@ -345,6 +370,10 @@ where
                 Ok(())
             }
         }
+    }
+
+    fn tend(&mut self) -> Result<()> {
+        self.solution.as_mut().map_or(Ok(()), Solution::tend)
     }
 
     fn finish(&mut self, mut see: impl FnMut(&(K, V))) -> Result<u64> {

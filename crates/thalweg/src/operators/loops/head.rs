@@ -90,6 +90,12 @@ pub trait Input<I: Record + ?Sized, T: Time>: Send + 'static {
     /// Called when the loop is over, and another input may arrive.
     #[doc(hidden)]
     fn restart(&mut self);
+
+    /// The bytes of the loop's state that were written to disk, as far as is known here.
+    #[doc(hidden)]
+    fn written(&mut self) -> u64 {
+        0
+    }
 }
 
 /// The stream of a loop's outcomes.
@@ -526,6 +532,7 @@ where
             report.rounds(self.op.id(), self.control.stats());
         }
         report.emitted(self.op.id(), self.ends.0.0.given);
+        report.spilled(self.op.id(), self.input.written());
         self.ends.report(report);
     }
 

@@ -42,6 +42,7 @@ mod outcome;
 mod replay;
 mod shared;
 mod solution;
+mod stored_solution;
 mod tail;
 #[cfg(test)]
 mod tests;

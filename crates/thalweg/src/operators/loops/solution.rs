@@ -1,13 +1,22 @@
 //! The solution of a delta iteration: one value per key, kept in place for all rounds, and the changes of a
 //! round.
+//!
+//! When memory is short, all entries of a task move to a [`StoredSolution`], whose keys go to disk one by one. What is in
+//! memory here is empty from then on, and counts as full.
 
+use super::stored_solution::StoredSolution;
 use crate::checkpoint::Saving;
 use crate::data::{Data, Key, Record};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::{Fault, is_planted};
+use crate::flow::Event;
 use crate::memory::Reservation;
 use crate::operators::keyed::KeyBy;
 use crate::state::GroupTable;
 use crate::sync::{Mutex, lock};
+
+/// Entries that are moved before memory is released.
+const MOVED: usize = 1024;
 
 /// The part of a solution whose keys a task owns.
 pub struct Solution<K: Data + Key, V: Data> {
@@ -27,11 +36,21 @@ pub struct Solution<K: Data + Key, V: Data> {
     heap_room: usize,
     /// Covers `heap_room`, `places`, and the lists with an element per entry.
     reservation: Reservation,
+    /// Where the entries are once memory is short. One is shared by the solutions of all runs of a loop: see
+    /// [`reuse`](Self::reuse).
+    stored: Option<Box<StoredSolution<K, V>>>,
+    /// Whether they are there.
+    is_stored: bool,
 }
 
 impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
-    /// `saved` says whether it is a part of checkpoints.
-    pub(super) fn new(reservation: Reservation, saved: bool) -> Self {
+    /// `saved` says whether it is a part of checkpoints; `stored` may have entries of one.
+    pub(super) fn new(
+        reservation: Reservation,
+        saved: bool,
+        stored: Option<Box<StoredSolution<K, V>>>,
+    ) -> Self {
+        let is_stored = stored.as_ref().is_some_and(|stored| stored.has_keys());
         Self {
             places: GroupTable::new(),
             entries: Vec::new(),
@@ -41,12 +60,27 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
             heap: 0,
             heap_room: 0,
             reservation,
+            stored,
+            is_stored,
         }
     }
 
-    /// An empty solution of the same operator.
+    /// An empty solution of the same operator, which takes over [what is stored](Self::reuse) before it gets entries.
     pub(super) fn another(&self) -> Self {
-        Self::new(self.reservation.another(), self.fed_back.is_some())
+        Self::new(self.reservation.another(), self.fed_back.is_some(), None)
+    }
+
+    /// Another run of the loop begins: takes over what the solution of the run before had for its disk, without its entries.
+    pub(super) fn reuse(&mut self, left: Entries<K, V>) {
+        self.stored = left.stored;
+        if let Some(stored) = &mut self.stored {
+            stored.clear();
+        }
+    }
+
+    /// The bytes written to disk.
+    pub(super) fn written(&self) -> u64 {
+        self.stored.as_ref().map_or(0, |stored| stored.written())
     }
 
     /// Offers a record's value to its key: a new key takes it; for a key that is in the solution, `improve`
@@ -60,8 +94,9 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
     ) -> Result<()> {
         let full = self.places.is_full() || self.entries.len() == self.entries.capacity();
         let key = keys.key(&item);
-        if full && !self.make_room() && self.find(keys.hash(&item), key).is_none() {
-            return Err(self.too_large());
+        if full && !self.has_room_for(keys.hash(&item), key) {
+            let (hash, key) = (keys.hash(&item), key.clone());
+            return self.take_beyond(hash, key, keys.value(item), improve);
         }
         let new = self.entries.len() as u32;
         let at = *self.places.upsert(keys.hash(&item), key.probe(), key, || new);
@@ -86,9 +121,78 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         self.reserve_heap()
     }
 
+    /// Whether a key is in memory, or there is room for it.
+    #[inline(never)]
+    fn has_room_for(&mut self, hash: u64, key: &K) -> bool {
+        // All keys are stored, or none.
+        !self.is_stored && (self.make_room() || self.places.find(hash, key.probe()).is_some())
+    }
+
+    /// As [`take`](Self::take), where there is no room in memory.
     #[cold]
-    fn find(&mut self, hash: u64, key: &K) -> Option<u32> {
-        self.places.find(hash, key.probe()).copied()
+    #[inline(never)]
+    fn take_beyond(
+        &mut self,
+        hash: u64,
+        key: K,
+        value: V,
+        improve: impl FnOnce(&mut V, V) -> bool,
+    ) -> Result<()> {
+        self.moved()?.take(hash, key, value, improve)
+    }
+
+    /// Where all entries are stored, to which those in memory are moved first.
+    ///
+    /// # Errors
+    ///
+    /// If they may not be on disk, or it is full.
+    fn moved(&mut self) -> Result<&mut StoredSolution<K, V>> {
+        let Self { entries, marks, fed_back, reservation, .. } = self;
+        let Some(stored) = &mut self.stored else {
+            return Err(Error::new(ErrorKind::Internal, "a solution has no place on disk"));
+        };
+        if self.is_stored {
+            return Ok(stored);
+        }
+        if stored.stays_in_memory() {
+            return Err(stored.kept_in_memory());
+        }
+        self.is_stored = true;
+        (self.places, self.changed) = (GroupTable::new(), Vec::new());
+        let last = fed_back.as_mut().map(std::mem::take).unwrap_or_default();
+        let mut were_changed = vec![false; if last.is_empty() { 0 } else { entries.len() }];
+        last.into_iter().for_each(|at| were_changed[at as usize] = true);
+        let (all, bytes) = (entries.len().max(1), reservation.bytes());
+        while let Some((key, value)) = entries.pop() {
+            let at = entries.len();
+            let is_changed = marks.pop().unwrap_or_default();
+            let was_changed = were_changed.get(at).is_some_and(|was_changed| *was_changed);
+            stored.add(key, value, (is_changed, was_changed))?;
+            if at.is_multiple_of(MOVED) && at < entries.capacity() / 2 {
+                entries.shrink_to_fit();
+                let left = bytes as u128 * at as u128 / all as u128;
+                let _ = reservation.try_resize(usize::try_from(left).unwrap_or(bytes).min(bytes));
+            }
+        }
+        (*entries, *marks) = (Vec::new(), Vec::new());
+        (self.heap, self.heap_room) = (0, 0);
+        let _ = reservation.try_resize(0);
+        stored.settle()?;
+        Ok(stored)
+    }
+
+    /// Accounts for the memory of what is stored, and gives way to state that has to stay in memory.
+    pub(super) fn tend(&mut self) -> Result<()> {
+        match &mut self.stored {
+            Some(stored) if self.is_stored => return stored.settle(),
+            Some(stored) if !stored.stays_in_memory() => {}
+            _ => return Ok(()),
+        }
+        // In tests there is no memory from the beginning.
+        if self.reservation.is_over_budget() || is_planted(Fault::HasNoRoom) {
+            self.moved()?;
+        }
+        Ok(())
     }
 
     /// Makes room for more keys, if the budget allows.
@@ -121,17 +225,7 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
                 return Ok(());
             }
         }
-        Err(self.too_large())
-    }
-
-    #[cold]
-    fn too_large(&self) -> Error {
-        let what = format!(
-            "the {} keys that one of its tasks keeps for all rounds, and their values, are all that the memory \
-             budget has room for, and a solution does not go to disk; smaller values need less",
-            self.entries.len(),
-        );
-        self.reservation.refused(what)
+        self.moved().map(|_| ())
     }
 
     /// Passes the entries that have changed since the last call to `each`, each once.
@@ -139,6 +233,9 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         &mut self,
         mut each: impl FnMut((K, V)) -> Result<()>,
     ) -> Result<()> {
+        if self.is_stored {
+            return self.moved()?.take_changed(each);
+        }
         if let Some(fed_back) = &mut self.fed_back {
             fed_back.clone_from(&self.changed);
         }
@@ -149,8 +246,16 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         Ok(())
     }
 
-    /// Saves the entries, each with whether it belongs to the next round.
-    pub(super) fn save(&self, out: &mut Saving) {
+    /// Saves the entries at a barrier, each with whether it belongs to the next round. Those that are stored have a place of
+    /// their own in the checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// If those could not be written.
+    pub(super) fn save(&mut self, event: Event, out: &mut Saving) -> Result<()> {
+        if self.is_stored {
+            return self.moved()?.save(event);
+        }
         let mut is_next = self.marks.clone();
         for at in self.fed_back.iter().flatten() {
             is_next[*at as usize] = true;
@@ -162,13 +267,14 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
                 is_next.encode(bytes);
             });
         }
+        Ok(())
     }
 
     /// Adds an entry that was saved, whose key is not in the solution.
     pub(super) fn restore(&mut self, key: K, value: V, is_next: bool) -> Result<()> {
         let full = self.places.is_full() || self.entries.len() == self.entries.capacity();
-        if full && !self.make_room() {
-            return Err(self.too_large());
+        if full && (self.is_stored || !self.make_room()) {
+            return self.moved()?.add(key, value, (is_next, false));
         }
         let at = self.entries.len() as u32;
         self.places.upsert(key.key_hash(), key.probe(), &key, || at);
@@ -181,25 +287,51 @@ impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Solution<K, V> {
         self.reserve_heap()
     }
 
-    /// All entries, in the order in which the keys arrived.
+    /// All entries; those in memory in the order in which the keys arrived.
     pub(super) fn into_entries(self) -> Entries<K, V> {
-        Entries { entries: self.entries.into_iter(), _reservation: self.reservation }
+        let Self { entries, reservation, stored, is_stored, .. } = self;
+        let entries = entries.into_iter();
+        Entries { entries, stored, is_stored, _reservation: reservation }
     }
 }
 
 /// The entries of a solution that is complete.
-pub struct Entries<K, V> {
+pub struct Entries<K: Data + Key, V: Data> {
     entries: std::vec::IntoIter<(K, V)>,
+    stored: Option<Box<StoredSolution<K, V>>>,
+    /// Whether all entries are stored.
+    is_stored: bool,
     /// Held until the entries are dropped.
     _reservation: Reservation,
 }
 
-impl<K, V> Entries<K, V> {
+impl<K: Data + Key<Owned = K> + Eq + Clone, V: Data + Clone> Entries<K, V> {
     /// Passes at most `most` of them to `each`; returns whether there were any.
-    pub(super) fn give(&mut self, most: usize, each: impl FnMut((K, V))) -> bool {
-        let any = !self.entries.as_slice().is_empty();
-        self.entries.by_ref().take(most).for_each(each);
-        any
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read from disk.
+    pub(super) fn give(&mut self, most: usize, mut each: impl FnMut((K, V))) -> Result<bool> {
+        let mut given = 0;
+        while given < most
+            && let Some(entry) = self.next()?
+        {
+            each(entry);
+            given += 1;
+        }
+        Ok(given > 0)
+    }
+
+    /// The bytes written to disk.
+    pub(super) fn written(&self) -> u64 {
+        self.stored.as_ref().map_or(0, |stored| stored.written())
+    }
+
+    fn next(&mut self) -> Result<Option<(K, V)>> {
+        match &mut self.stored {
+            Some(stored) if self.is_stored => stored.next_left(),
+            _ => Ok(self.entries.next()),
+        }
     }
 }
 
@@ -217,8 +349,8 @@ impl<X> Handed<X> {
         *lock(&self.0) = Some(what);
     }
 
-    pub(super) fn see<R>(&self, see: impl FnOnce(Option<&X>) -> R) -> R {
-        see(lock(&self.0).as_ref())
+    pub(super) fn see<R>(&self, see: impl FnOnce(Option<&mut X>) -> R) -> R {
+        see(lock(&self.0).as_mut())
     }
 
     /// Takes it, if it is there.
@@ -249,7 +381,7 @@ mod tests {
     #[test]
     fn a_full_solution_takes_candidates_for_its_keys() {
         let pool = MemoryPool::new(1 << 16);
-        let mut solution = Solution::new(pool.reserve(), false);
+        let mut solution = Solution::new(pool.reserve(), false, None);
         let full = (0..).find(|&key| offer(&mut solution, (key, 0)).is_err()).unwrap();
         assert!(full > 64);
         for key in 0..full {

@@ -20,6 +20,11 @@ pub(super) trait Finish<I: Record + ?Sized, T, D>: Send + 'static {
     /// Ends the round; returns how many records the tail has fed back for the next one.
     fn finish(&mut self, part: &mut D) -> Result<u64>;
 
+    /// Called when the tail resumes: accounts for memory.
+    fn tend(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether what was fed back has to wait. If so, the task will be woken.
     fn must_wait(&self) -> bool {
         false
@@ -69,6 +74,12 @@ pub trait Feed<I: Record + ?Sized, T: Time>: Send + 'static {
     #[doc(hidden)]
     fn finish(&mut self, see: impl FnMut(&<Self::Seen as Record>::Of<'_>)) -> Result<u64>;
 
+    /// Called when the tail resumes: accounts for memory.
+    #[doc(hidden)]
+    fn tend(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether what was fed back has to wait. If so, the task will be woken.
     #[doc(hidden)]
     fn must_wait(&self) -> bool {
@@ -102,6 +113,10 @@ where
 
     fn finish(&mut self, part: &mut D) -> Result<u64> {
         self.feed.finish(|seen| (self.fold)(part, seen))
+    }
+
+    fn tend(&mut self) -> Result<()> {
+        self.feed.tend()
     }
 
     fn must_wait(&self) -> bool {
@@ -212,6 +227,9 @@ where
     }
 
     fn resume(&mut self) -> Flow {
+        if let Err(error) = self.finish.tend() {
+            self.op.fail(error);
+        }
         if self.finish.must_wait() { Flow::Blocked } else { Flow::Ready }
     }
 

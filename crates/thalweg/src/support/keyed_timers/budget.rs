@@ -30,15 +30,15 @@ impl Budget {
         Self { base, more, most, share: most, in_memory: false }
     }
 
-    /// The budget of a task of an operator, by the state backend of the job.
-    pub(super) fn of(cx: &TaskContext<'_>, op: usize) -> Self {
-        let budget = Self::new(cx.fixed(op), cx.spillable(op), cx.tasks);
+    /// The budget of a task of an operator, by the state backend of the job; that of one of so many parts of its keys.
+    pub(super) fn of(cx: &TaskContext<'_>, op: usize, parts: usize) -> Self {
+        let budget = Self::new(cx.fixed(op), cx.spillable(op), cx.tasks.max(1) * parts);
         match cx.state_backend {
             StateBackend::MemoryThenDisk => budget,
             // No part gives way to others.
             StateBackend::Memory => budget.in_memory(),
             StateBackend::Disk => {
-                let most = cx.most_cached();
+                let most = cx.most_cached() / parts;
                 Self { more: budget.more.at_most(0), most, share: most, ..budget }
             }
         }

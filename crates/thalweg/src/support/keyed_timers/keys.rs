@@ -1,5 +1,7 @@
-//! The table of keys, their timers, and the memory of both. `disk` moves keys out of the table and back.
+//! The table of keys, their timers, and the memory of both. `disk` moves keys out of the table and back; `beyond` is for
+//! operators with tables of their own, whose keys are here once memory is short.
 
+mod beyond;
 mod disk;
 
 use super::budget::Budget;
@@ -203,7 +205,16 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         words: (&'static str, &'static str),
     ) -> Result<Self> {
         let table = cx.state::<(K::Owned, S)>(op, state, Redistribution::ByKey);
-        let budget = Budget::of(cx, op);
+        Self::restored(cx, op, Budget::of(cx, op, 1), table, words)
+    }
+
+    fn restored(
+        cx: &TaskContext<'_>,
+        op: usize,
+        budget: Budget,
+        table: StateHandle,
+        words: (&'static str, &'static str),
+    ) -> Result<Self> {
         let mut keys = Self::of(cx.op(op), budget, cx.spill.clone(), cx.clock.clone(), words);
         if table.is_on() {
             keys.cold.begin_log(cx.spill);
@@ -428,7 +439,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         saved.watermark.save(event, true, *watermark);
         let written = saved.table.try_save(event, |out| {
             // No record needs them any more at the end.
-            if *ended {
+            if *ended || event == Event::End {
                 return Ok(());
             }
             table.for_each(|key, Slot { state, .. }| {
@@ -621,14 +632,22 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             if again.is_some() {
                 return true;
             }
-            // All keys of the table have ended; then those on disk are, some at a time.
-            if self.cold.is_empty() || self.accounts.failed {
+            // All keys of the table have ended; then those on disk are.
+            if !self.begins_next_portion() {
                 return false;
             }
-            self.clear_table();
-            self.ending = 0;
-            self.return_some();
         }
+    }
+
+    /// At the end, puts some of the keys on disk in the place of those of the table; returns whether there are any.
+    fn begins_next_portion(&mut self) -> bool {
+        if self.cold.is_empty() || self.accounts.failed {
+            return false;
+        }
+        self.clear_table();
+        self.ending = 0;
+        self.return_some();
+        true
     }
 
     /// The earliest time at which the next processing-time timer may fire.

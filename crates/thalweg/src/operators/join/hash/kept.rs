@@ -45,11 +45,16 @@ impl<K: Data + Eq, B: Data, T: Time> BuildTable<K, B, T> {
         !(self.rows.is_full() || self.rows.heap() > self.heap) || self.make_room()
     }
 
+    /// The bytes of so many rows, without what they own on the heap.
+    fn cost(rows: usize) -> usize {
+        Rows::<K, (B, T)>::bytes_with(rows) + rows
+    }
+
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> bool {
         let (rows, heap) = (self.rows.capacity(), self.rows.heap());
-        let cost = |rows: usize| Rows::<K, (B, T)>::bytes_with(rows) + rows;
+        let cost = Self::cost;
         // Growth by a quarter may still fit where doubling does not.
         for by in [|size| 2 * size, |size| size + size / 4] as [fn(usize) -> usize; 2] {
             let grown = if self.rows.is_full() { by(rows).max(16) } else { rows };
@@ -81,17 +86,18 @@ impl<K: Data + Eq, B: Data, T: Time> BuildTable<K, B, T> {
         self.reservation.pool().limit()
     }
 
-    /// Adds a row of a checkpoint, for lookups at once.
-    pub(in crate::operators::join) fn add(
-        &mut self,
-        (hash, key, value, time): Row<K, B, T>,
-    ) -> Result<()> {
-        if !self.has_room() {
-            let what = "the rows of the checkpoint do not fit into memory".to_owned();
-            return Err(self.refused(what));
-        }
-        self.rows.insert(hash, key, (value, time));
-        Ok(())
+    /// Whether the rows should go to disk, because state that has to stay in memory has taken their place.
+    #[inline]
+    pub(in crate::operators::join) fn is_over_budget(&self) -> bool {
+        self.reservation.is_over_budget()
+    }
+
+    /// Releases memory of rows that were removed one by one.
+    pub(in crate::operators::join) fn shrink(&mut self) {
+        self.rows.shrink();
+        self.heap = self.rows.heap();
+        let needed = Self::cost(self.rows.capacity()) + self.heap;
+        let _ = self.reservation.try_resize(needed.min(self.reservation.bytes()));
     }
 
     /// Saves all rows. `before` says which of the first have met a partner, if that is not recorded yet.

@@ -210,24 +210,68 @@ fn a_solution_within_a_loop_begins_anew() {
     });
 }
 
+/// Keys that are new to the solution in a later round, and keys whose values change, among others.
+#[cfg(not(miri))]
 #[test]
-fn a_solution_beyond_memory_is_refused_by_name() {
-    let env = Environment::with_config(Config { memory: 1 << 20, ..Config::default() });
-    let (_, solution) = env
-        .range(0..200_000)
-        .map(|n| (n, n))
-        .keyed()
-        .delta_iterate(5, (), lesser, |changed, _| changed)
-        .all_rounds();
-    solution.unkey().for_each(drop);
-    let error = env.run().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Memory);
-    assert!(error.operator().unwrap_or_default().starts_with("delta_iterate ("), "{error}");
-    assert!(error.to_string().contains("keeps for all rounds"), "{error}");
+fn a_solution_beyond_memory_goes_to_disk() {
+    const KEYS: u64 = 40_000;
+    const NEW: u64 = KEYS + 1;
+    for cores in [1, 3] {
+        let cores = std::num::NonZeroUsize::new(cores).unwrap();
+        let keyed_tasks_per_core = std::num::NonZeroUsize::MIN;
+        let config = Config { memory: 1 << 20, cores, keyed_tasks_per_core, ..Config::default() };
+        let env = Environment::with_config(config);
+        let (outcome, solution) = env
+            .range(0..KEYS)
+            .map(|n| (n, n + 1))
+            .keyed()
+            .delta_iterate(5, (), lesser, |changed, _| {
+                let odd = changed.unkey().filter(|(n, value)| n % 2 == 1 && *value <= KEYS);
+                odd.flat_map(|(n, _)| [(n, NEW), (n - 1, 0), (n + KEYS, NEW)]).keyed()
+            })
+            .all_rounds();
+        let (outcome, solution) =
+            (outcome.collect::<Vec<_>>(), solution.unkey().collect::<Vec<_>>());
+        let stats = env.start().unwrap().wait().unwrap();
+        let spilled = stats.operators.iter().filter(|op| op.kind == "delta_iterate");
+        assert!(spilled.map(|op| op.spilled_bytes).sum::<u64>() > 0, "{stats}");
+        assert_eq!(outcome.take().unwrap().pop().unwrap().ended, Ended::NothingLeft);
+        let mut solution = solution.take().unwrap();
+        solution.sort_unstable();
+        let initial = (0..KEYS).map(|n| (n, if n % 2 == 0 { 0 } else { n + 1 }));
+        let new = (0..KEYS).filter(|n| n % 2 == 1).map(|n| (n + KEYS, NEW));
+        assert!(solution.into_iter().eq(initial.chain(new)), "{cores} cores");
+    }
+}
+
+#[cfg(not(miri))]
+#[test]
+fn a_solution_on_disk_within_a_loop_begins_anew() {
+    let one = std::num::NonZeroUsize::MIN;
+    let config =
+        Config { memory: 1 << 18, cores: one, keyed_tasks_per_core: one, ..Config::default() };
+    let env = Environment::with_config(config);
+    let outcome = env
+        .range(0..10_000)
+        .replay(3, 0, |numbers, _| {
+            let (_, solution) = numbers
+                .map(|n| (*n, 1))
+                .keyed()
+                .delta_iterate(1, (), lesser, |changed, _| changed)
+                .all_rounds();
+            solution.unkey().map(|(_, one)| one)
+        })
+        .fold(|part: &mut u64, one| *part += one, |part, other| *part += other)
+        .all_rounds(|sum, part| *sum += part);
+    let out = outcome.collect::<Vec<_>>();
+    let stats = env.start().unwrap().wait().unwrap();
+    assert_eq!(out.take().unwrap().pop().unwrap().state, 30_000);
+    let spilled = stats.operators.iter().filter(|op| op.kind == "delta_iterate");
+    assert!(spilled.map(|op| op.spilled_bytes).sum::<u64>() > 0, "{stats}");
 }
 
 #[test]
-fn values_that_grow_beyond_memory_are_refused_by_name() {
+fn a_value_that_grows_beyond_memory_is_refused_by_name() {
     let env = Environment::with_config(Config { memory: 1 << 20, ..Config::default() });
     let longer = |text: &mut String, other: String| {
         let better = other.len() > text.len();
@@ -247,7 +291,8 @@ fn values_that_grow_beyond_memory_are_refused_by_name() {
     solution.unkey().for_each(drop);
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);
-    assert!(error.to_string().contains("and their values"), "{error}");
+    assert!(error.operator().unwrap_or_default().starts_with("delta_iterate ("), "{error}");
+    assert!(error.to_string().contains("the values of the solution of a single key"), "{error}");
 }
 
 #[test]

@@ -383,18 +383,25 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         self.return_keys(|cold| cold.take_some(portion))
     }
 
+    /// Accounts for memory if states have come with so much that it is due, and moves keys to disk for them; returns whether
+    /// there is room.
+    pub(super) fn accounts_for_those_that_came(&mut self) -> bool {
+        if !self.accounts.is_crowded() {
+            return true;
+        }
+        self.accounts.came = 0;
+        self.table.reopen();
+        self.fits()
+    }
+
     #[cold]
     fn return_keys(
         &mut self,
         take: impl FnOnce(&mut Cold<K, S>) -> Result<Vec<(u64, K::Owned, S)>>,
     ) -> bool {
         // Those that came before have been woken, and may go.
-        if self.accounts.is_crowded() {
-            self.accounts.came = 0;
-            self.table.reopen();
-            if !self.fits() {
-                return false;
-            }
+        if !self.accounts_for_those_that_came() {
+            return false;
         }
         match take(&mut self.cold) {
             Ok(taken) => {
@@ -409,7 +416,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// Adds a key that is neither in the table nor on disk; returns whether there was room.
-    fn insert(&mut self, hash: u64, key: &K, state: S) -> bool {
+    pub(super) fn insert(&mut self, hash: u64, key: &K, state: S) -> bool {
         let probe = key.probe();
         if self.table.is_full() && !self.has_room_for(hash, probe) {
             return false;
@@ -457,7 +464,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     /// Why the job has failed.
-    fn failure(&mut self) -> Error {
+    pub(super) fn failure(&mut self) -> Error {
         let failure = self.accounts.failure.take();
         failure.unwrap_or_else(|| self.lack_of_memory())
     }

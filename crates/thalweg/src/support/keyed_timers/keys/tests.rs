@@ -566,6 +566,32 @@ mod on_disk {
         assert!(!(0..10).any(|key| visit(&mut keys, key)));
     }
 
+    #[test]
+    fn keys_are_looked_up_on_disk_leave_once_and_are_forgotten() {
+        let mut keys: KeyedTimers<u32, Remembered<u64>> =
+            keys_of(1 << 20, spill_dir(), &Clock::simulated());
+        let value = |key: u32| u64::from(key) + 1;
+        for key in 0..500_u32 {
+            let hash = key.key_hash();
+            keys.visit(hash, &key, || Remembered(value(key))).unwrap().leave(hash);
+        }
+        assert!(keys.evict() && !keys.cold.is_empty());
+        for key in (0..1000_u32).rev() {
+            let found = keys.look_up(key.key_hash(), &key).map(|state| state.0);
+            assert_eq!(found, (key < 500).then(|| value(key)));
+        }
+        assert!(keys.cold.is_empty() && keys.live() == 500);
+        assert!(keys.evict() && !keys.cold.is_empty());
+        let mut left = Vec::new();
+        while let Some(entry) = keys.next_at_end(|key, state| (*key, state.0)) {
+            left.push(entry);
+        }
+        left.sort_unstable();
+        assert!(left.into_iter().eq((0..500).map(|key| (key, value(key)))));
+        keys.forget_all();
+        assert!(keys.live() == 0 && keys.cold.bytes() == 0 && !keys.has_failed());
+    }
+
     /// Tests of operators, where keys go to disk every now and then.
     #[test]
     fn operators_do_the_same_with_keys_on_disk() {
@@ -576,6 +602,8 @@ mod on_disk {
             "operators::window::arrival::tests::the_last_answer_counts",
             "operators::window::custom::tests::windows_become_one_where_the_aggregate_combines",
             "operators::join::tests::a_late_record_is_in_force_afterwards",
+            "operators::join::symmetric::tests::each_pair_is_made_once_whichever_record_comes_first",
+            "operators::loops::tests::delta::labels_go_through_a_graph",
         ];
         let ran = std::process::Command::new(std::env::current_exe().unwrap())
             .env("THALWEG_FAULT", "HasNoRoom")
