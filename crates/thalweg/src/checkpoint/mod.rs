@@ -610,8 +610,8 @@ impl StateHandle {
         self
     }
 
-    /// The same handle, for a state that is in a snapshot only if some task has saved an entry or a file, and need not be saved at
-    /// every barrier.
+    /// The same handle, for a state that is in a snapshot only if some task has saved an entry or a file, and need not be saved
+    /// at every barrier.
     pub(crate) fn if_any(self) -> Self {
         if let Some(Handle { slot, .. }) = &self.0 {
             let _ = slot.is_optional.set(());

@@ -8,10 +8,10 @@
 //!               waits ──> tables are moved to records by key ──> looked up, then kept, by key
 //! ```
 //!
-//! Records by key go to disk one key at a time (see [`symmetric_side`](super::symmetric_side)). A record that waits is looked up
-//! in the records of its key on the other side, for as many results as there is room for at a time, and is kept when it has
-//! no more of them. So each pair is made once, by the record that is processed second. When a side has ended, what was kept for
-//! it is released.
+//! Records by key go to disk one key at a time (see [`symmetric_side`](super::symmetric_side)). A record that waits is looked
+//! up in the records of its key on the other side, for as many results as there is room for at a time, and is kept when it
+//! has no more of them. So each pair is made once, by the record that is processed second. When a side has ended, what was
+//! kept for it is released.
 
 use super::hash::Probes;
 use super::inputs::Inputs;
