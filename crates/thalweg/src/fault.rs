@@ -16,8 +16,8 @@ pub(crate) enum Fault {
     ForgetsCalls,
     /// The file systems of checkpoints and of files that jobs write have no locks. It is none: jobs do without.
     HasNoLocks,
-    /// There is no memory for windows, and for keys with timers, every now and then, and none for the tables of symmetric joins and
-    /// of solutions. It is none: they go to disk.
+    /// There is no memory for windows, and for keys with timers, every now and then, and none for the tables of symmetric
+    /// joins and of solutions. It is none: they go to disk.
     HasNoRoom,
     /// A checkpoint lacks the records that an operator has for its disk and has not written.
     LosesTheOpenBlock,

@@ -377,7 +377,7 @@ mod tests {
 
     /// Also run without memory for tables: see `support::keyed_timers`.
     #[test]
-    fn each_pair_is_made_once_whichever_record_comes_first() {
+    fn each_pair_is_made_once_whichever_comes_first() {
         check(|env| {
             let left = env.range(0..900u64).shuffle().group_by(|n| n % 70);
             let right = env.range(0..300u64).shuffle().group_by(|n| n % 70);

@@ -102,8 +102,8 @@ where
     V: Data + Clone,
     T: Time,
 {
-    /// An empty side, unless the job goes on from a checkpoint. The names are those of its states there: of the table, and of the
-    /// records by key.
+    /// An empty side, unless the job goes on from a checkpoint. The names are those of its states there: of the table, and of
+    /// the records by key.
     ///
     /// # Errors
     ///
@@ -121,8 +121,8 @@ where
         self.by_key.live() > 0
     }
 
-    /// Gives the side its records of tables in the checkpoint: in its table, unless `beyond` says that some are by key, or they do
-    /// not fit, which it says then.
+    /// Restores what tables had in the checkpoint: into the table, unless records are by key already, as `beyond` says, or do
+    /// not fit. Sets `beyond` then.
     ///
     /// # Errors
     ///

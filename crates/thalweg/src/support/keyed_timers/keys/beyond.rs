@@ -7,8 +7,8 @@
 use super::*;
 
 impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
-    /// No keys yet, unless the job goes on from a checkpoint in which some were here: one of `parts` sets of keys of the operator,
-    /// which share its memory. They are in checkpoints under the name `state`, if there are any.
+    /// No keys yet, unless the job goes on from a checkpoint in which some were here: one of `parts` sets of keys of the
+    /// operator, which share its memory. They are in checkpoints under the name `state`, if there are any.
     ///
     /// # Errors
     ///
@@ -47,7 +47,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.accounts.failed { Err(self.failure()) } else { Ok(()) }
     }
 
-    /// The state of a key, which comes back from disk if it is there. `None` if the key is not known, and once the job has failed.
+    /// The state of a key, which comes back from disk if it is there. `None` if the key is not known, and once the job has
+    /// failed.
     pub(crate) fn look_up(&mut self, hash: u64, key: &K) -> Option<&S> {
         if self.accounts.failed {
             return None;
@@ -68,7 +69,8 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         returned.is_some_and(|state| self.insert(hash, key, state))
     }
 
-    /// Passes the next key to `see`, each once, when no more records come; `None` after the last one, and once the job has failed.
+    /// Passes the next key to `see`, each once, when no more records come; `None` after the last one, and once the job has
+    /// failed.
     pub(crate) fn next_at_end<R>(&mut self, mut see: impl FnMut(&K, &mut S) -> R) -> Option<R> {
         loop {
             let Self { table, ending, .. } = self;

@@ -602,7 +602,7 @@ mod on_disk {
             "operators::window::arrival::tests::the_last_answer_counts",
             "operators::window::custom::tests::windows_become_one_where_the_aggregate_combines",
             "operators::join::tests::a_late_record_is_in_force_afterwards",
-            "operators::join::symmetric::tests::each_pair_is_made_once_whichever_record_comes_first",
+            "operators::join::symmetric::tests::each_pair_is_made_once_whichever_comes_first",
             "operators::loops::tests::delta::labels_go_through_a_graph",
         ];
         let ran = std::process::Command::new(std::env::current_exe().unwrap())
