@@ -64,9 +64,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.cold.is_empty() || !self.accounts_for_those_that_came() {
             return false;
         }
-        let Self { cold, accounts, .. } = self;
-        let returned = accounts.return_key(cold, hash, key);
-        returned.is_some_and(|state| self.insert(hash, key, state))
+        match self.cold.take(hash, key) {
+            Ok(returned) => returned.is_some_and(|state| self.insert(hash, key, state)),
+            Err(error) => {
+                self.accounts.fail(error);
+                false
+            }
+        }
     }
 
     /// Passes the next key to `see`, each once, when no more records come; `None` after the last one, and once the job has
