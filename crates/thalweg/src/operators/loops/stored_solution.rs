@@ -2,12 +2,13 @@
 //! [`keyed_timers`](crate::support::keyed_timers)), and the keys that have changed wait in a queue.
 
 use crate::checkpoint::{Redistribution, StateHandle};
-use crate::data::{Data, Key};
+use crate::data::{Data, DecodeError, Key, Schema};
 use crate::error::{Error, Result};
 use crate::flow::Event;
 use crate::plan::TaskContext;
-use crate::support::keyed_timers::{KeyedTimers, Remembered};
+use crate::support::keyed_timers::{KeyedTimers, NoClock, TimedState, TimerClock};
 use crate::support::queue::Waiting;
+use std::mem::needs_drop;
 
 /// Visits of keys after which memory is accounted for.
 const VISITS: usize = 256;
@@ -16,10 +17,70 @@ const WORDS: (&str, &str) =
     ("the values of the solution", "smaller values, or finer keys, need less");
 
 /// The value of a key, which is missing while the key is new, and whether it has changed in this round.
-type Entry<V> = Remembered<(Option<V>, bool)>;
+///
+/// What it owns is known at each change, as in a table in memory: many keys may be new between two accounts of memory.
+struct Entry<V> {
+    value: Option<V>,
+    is_changed: bool,
+    /// What the value owns on the heap.
+    owned: usize,
+}
 
-fn new_entry<V>() -> Entry<V> {
-    Remembered((None, false))
+impl<V: Data> Entry<V> {
+    fn new() -> Self {
+        Self::of(None, false)
+    }
+
+    fn of(value: Option<V>, is_changed: bool) -> Self {
+        let mut entry = Self { value, is_changed, owned: 0 };
+        entry.measure();
+        entry
+    }
+
+    /// Called when the value has changed.
+    fn measure(&mut self) {
+        self.owned = if needs_drop::<V>() { self.value.heap_size() } else { 0 };
+    }
+}
+
+impl<V: Data> Data for Entry<V> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.value.encode(out);
+        self.is_changed.encode(out);
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
+        let (value, is_changed) = <(Option<V>, bool)>::decode(input)?;
+        Ok(Self::of(value, is_changed))
+    }
+
+    fn key_hash(&self) -> u64 {
+        self.value.key_hash()
+    }
+
+    fn schema() -> Schema {
+        <(Option<V>, bool)>::schema()
+    }
+}
+
+impl<V: Data> TimedState for Entry<V> {
+    type Clocks = NoClock;
+    type Owned = ();
+
+    #[inline(always)]
+    fn due(&self, _: TimerClock) -> Option<i64> {
+        None
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn heap(&self) -> usize {
+        self.owned
+    }
 }
 
 /// The part of a solution whose keys a task owns, in memory and on disk.
@@ -92,10 +153,10 @@ where
     /// A key that is known has changed.
     fn changes(&mut self, key: K) -> Result<()> {
         let hash = key.key_hash();
-        let Some(mut visit) = self.keys.visit(hash, &key, new_entry) else {
+        let Some(mut visit) = self.keys.visit(hash, &key, Entry::new) else {
             return Err(self.keys.why_failed());
         };
-        visit.state().0.1 = true;
+        visit.state().is_changed = true;
         visit.leave(hash);
         self.changed.push(key)?;
         self.settles()
@@ -109,7 +170,7 @@ where
         (is_changed, was_changed): (bool, bool),
     ) -> Result<()> {
         let hash = key.key_hash();
-        let start = || Remembered((Some(value), is_changed));
+        let start = || Entry::of(Some(value), is_changed);
         let Some(visit) = self.keys.visit(hash, &key, start) else {
             return Err(self.keys.why_failed());
         };
@@ -131,18 +192,21 @@ where
         value: V,
         improve: impl FnOnce(&mut V, V) -> bool,
     ) -> Result<()> {
-        let Some(mut visit) = self.keys.visit(hash, &key, new_entry) else {
+        let Some(mut visit) = self.keys.visit(hash, &key, Entry::new) else {
             return Err(self.keys.why_failed());
         };
-        let Remembered((current, is_changed)) = visit.state();
-        let changes = match current {
+        let entry = visit.state();
+        let changes = match &mut entry.value {
             Some(current) => improve(current, value),
             new => {
                 *new = Some(value);
                 true
             }
         };
-        let is_first = changes && !std::mem::replace(is_changed, true);
+        let is_first = changes && !std::mem::replace(&mut entry.is_changed, true);
+        if changes {
+            entry.measure();
+        }
         visit.leave(hash);
         if is_first {
             self.changed.push(key)?;
@@ -160,12 +224,12 @@ where
         }
         while let Some(key) = self.changed.pop()? {
             let hash = key.key_hash();
-            let Some(mut visit) = self.keys.visit(hash, &key, new_entry) else {
+            let Some(mut visit) = self.keys.visit(hash, &key, Entry::new) else {
                 return Err(self.keys.why_failed());
             };
-            let Remembered((value, is_changed)) = visit.state();
-            *is_changed = false;
-            let value = value.clone();
+            let entry = visit.state();
+            entry.is_changed = false;
+            let value = entry.value.clone();
             visit.leave(hash);
             self.settles()?;
             let Some(value) = value else { continue };
@@ -209,7 +273,7 @@ where
 
     /// Removes and returns the next entry when the loop is over; `None` after the last one.
     pub(super) fn next_left(&mut self) -> Result<Option<(K, V)>> {
-        let take = |key: &K, entry: &mut Entry<V>| (key.clone(), entry.0.0.take());
+        let take = |key: &K, entry: &mut Entry<V>| (key.clone(), entry.value.take());
         while let Some((key, value)) = self.keys.next_at_end(take) {
             if let Some(value) = value {
                 return Ok(Some((key, value)));
