@@ -391,16 +391,16 @@ mod tests {
     #[cfg(not(miri))]
     #[test]
     fn records_beyond_memory_meet_on_disk() {
-        let long = |n: u64| (n, "x".repeat(300));
+        let long = |n: u64| (n, "x".repeat(600));
         check(|env| {
-            let left = env.range(0..900u64).map(long).group_by(|(n, _)| n % 300);
-            let right = env.range(0..600u64).map(long).group_by(|(n, _)| n % 300);
+            let left = env.range(0..450u64).map(long).group_by(|(n, _)| n % 150);
+            let right = env.range(0..300u64).map(long).group_by(|(n, _)| n % 150);
             let joined = left.join_with(right).symmetric().inner().unkey();
             joined.map(|(_, ((left, _), (right, _)))| (left, right))
         })
         .any_tasks()
         .memory(1 << 14)
         .must_restore()
-        .equals(pairs(900, 600, 300));
+        .equals(pairs(450, 300, 150));
     }
 }

@@ -214,12 +214,12 @@ fn a_solution_within_a_loop_begins_anew() {
 #[cfg(not(miri))]
 #[test]
 fn a_solution_beyond_memory_goes_to_disk() {
-    const KEYS: u64 = 40_000;
+    const KEYS: u64 = 12_000;
     const NEW: u64 = KEYS + 1;
     for cores in [1, 3] {
         let cores = std::num::NonZeroUsize::new(cores).unwrap();
         let keyed_tasks_per_core = std::num::NonZeroUsize::MIN;
-        let config = Config { memory: 1 << 20, cores, keyed_tasks_per_core, ..Config::default() };
+        let config = Config { memory: 1 << 18, cores, keyed_tasks_per_core, ..Config::default() };
         let env = Environment::with_config(config);
         let (outcome, solution) = env
             .range(0..KEYS)
