@@ -225,7 +225,7 @@ pub enum StateBackend {
     Memory,
     /// On disk, with a part in memory: up to a sixteenth of the budget for all tasks of an operator together, at least 64 KiB
     /// for each of them, and more where a single state is larger. The rest of the budget is left to other operators. Windows
-    /// with early or late results, and of which more than 32 overlap, stay in memory.
+    /// of which more than 1,024 overlap stay in memory.
     Disk,
 }
 

@@ -539,6 +539,11 @@ impl<I: Wire + ?Sized> SpillShare<I> {
         let (hashes, dealt, records) = (self.hashes, self.dealt, self.file.records);
         ShareReader { reader: self.file.read(), hashes, dealt, records }
     }
+
+    /// Reads what was appended since the file [was](SpillWriter::file_so_far) of so many bytes and records.
+    pub(crate) fn read_after(&self, before: (u64, u64)) -> ShareReader<I> {
+        ShareReader { reader: self.file.read_after(before), ..self.read() }
+    }
 }
 
 impl<I: Wire + ?Sized> From<SpillFile<I>> for SpillShare<I> {
@@ -634,6 +639,11 @@ impl<I: Wire + ?Sized> SpillFile<I> {
     pub(crate) fn prefix(&self) -> Option<SpillPrefix> {
         let (bytes, records) = (self.bytes, self.records);
         (bytes > 0).then(|| SpillPrefix { file: Arc::clone(&self.file), bytes, records })
+    }
+
+    /// Reads what was appended since the file [was](SpillWriter::file_so_far) of so many bytes and records.
+    fn read_after(&self, (bytes, records): (u64, u64)) -> SpillReader<I> {
+        SpillReader { offset: bytes, left: self.records - records, ..self.read() }
     }
 
     /// Reads the file from the start. Several readers may do so at a time; each keeps a block in memory.

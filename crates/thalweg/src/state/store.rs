@@ -458,6 +458,22 @@ impl KeyStore {
         Ok(true)
     }
 
+    /// Fills in the entry of the key whose hash and encoding were [begun](Entry::begin), and leaves the key where it is; returns
+    /// whether it is there.
+    pub(crate) fn get(&mut self, entry: &mut Entry) -> Result<bool> {
+        if self.is_empty() {
+            return Ok(false);
+        }
+        let clocks = self.clocks;
+        self.change("read", |tables| {
+            let Some(found) = tables.entries.get(entry.place.as_slice())? else {
+                return Ok(false);
+            };
+            entry.read_value(found.value(), clocks);
+            Ok(true)
+        })
+    }
+
     /// Removes the keys that are due first by a clock, until a time, up to a portion, and passes them to `each` in the order of
     /// their times.
     pub(crate) fn take_due(
@@ -625,10 +641,12 @@ mod tests {
         for n in (0..3000).step_by(7) {
             fill(&mut entry, n);
             let expected = (entry.due, entry.state.clone());
+            entry.state.clear();
+            assert!(store.get(&mut entry).unwrap() && (entry.due, entry.state.clone()) == expected);
             assert!(
                 store.take(&mut entry).unwrap() && (entry.due, entry.state.clone()) == expected
             );
-            assert!(!store.take(&mut entry).unwrap());
+            assert!(!store.take(&mut entry).unwrap() && !store.get(&mut entry).unwrap());
             left.remove(&n);
         }
         let mut times = Vec::new();

@@ -71,8 +71,8 @@ impl EventTimeWindow {
     /// pair is repeated in each later result.
     ///
     /// Memory: a state for each key of an open window, and the slices of overlapping windows for as long as they
-    /// are in an open window. See [`Early`] for the other costs. A size of more than 1,048,576 slides is refused
-    /// at the job's start.
+    /// are in an open window; on disk beyond the budget, where an early result costs a search for each key. See
+    /// [`Early`] for the other costs. A size of more than 1,048,576 slides is refused at the job's start.
     ///
     /// ```
     /// use std::time::Duration;
@@ -111,8 +111,8 @@ impl<E> EventTimeWindow<E> {
     /// [`timing`](super::Pane::timing) is [`Late`](super::Timing::Late). Several late records in one batch give
     /// one result.
     ///
-    /// Costs memory: slices are kept for this much longer. A late record costs as many look-ups as its windows
-    /// have slices. As a result's timestamp is the last of its window, windows over such results need at least
+    /// Costs memory: slices are kept for this much longer, on disk beyond the budget. A late record costs as many
+    /// look-ups as its windows have slices. As a result's timestamp is the last of its window, windows over such results need at least
     /// the same lateness to include them. A size of more than 1,048,576 slides is refused at the job's start.
     pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
         self.lateness = lateness;

@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 use crate::{Chain, Environment, ErrorKind, KeyedStream, Stream};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -234,15 +235,28 @@ fn windows_on_disk_are_the_same() {
     let tests = [
         "windows_of_records_that_come_one_by_one",
         "late_records_are_counted",
+        "late_records_change_results",
+        "lateness_has_an_end",
         "windows_at_the_ends_of_time",
         "a_record_at_the_end_of_time_is_in_so_many_windows",
         "windows_at_the_end_of_time_begin_anew_in_each_round",
     ];
-    let names = tests.map(|test| format!("{}::{test}", module_path!().split_once("::").unwrap().1));
+    pass_without_room(module_path!(), &tests);
+}
+
+/// As many cases of a property as usual, or fewer where each of them reaches the disk.
+pub(super) fn fewer_on_disk(usual: u32) -> ProptestConfig {
+    cases(if is_planted(Fault::HasNoRoom) { usual.div_ceil(8) } else { usual })
+}
+
+/// Runs tests of a module in a process in which there is no memory for windows every now and then.
+pub(super) fn pass_without_room(module: &str, tests: &[&str]) {
+    let module = module.split_once("::").unwrap().1;
+    let names = tests.iter().map(|test| format!("{module}::{test}"));
     let ran = Command::new(std::env::current_exe().unwrap())
         .env("THALWEG_FAULT", "HasNoRoom")
         .arg("--exact")
-        .args(&names)
+        .args(names)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
@@ -325,7 +339,7 @@ fn results_with_lateness(
 }
 
 proptest! {
-    #![proptest_config(cases(24))]
+    #![proptest_config(fewer_on_disk(24))]
 
     /// The last result of a window covers all of its records, late ones included, and the earlier results
     /// cover some of them.
@@ -446,12 +460,79 @@ fn more_keys_than_memory_go_to_disk() {
         let sum = counts.sum(|count| *count).collect::<Vec<u64>>();
         env.start().unwrap().wait().map(|stats| (sum.take().unwrap(), stats))
     };
-    let (sum, stats) = counts(Duration::ZERO).unwrap();
-    assert_eq!(sum, [keys]);
-    assert!(stats.operators.iter().any(|op| op.spilled_bytes > 0));
-    let error = counts(micros(1)).unwrap_err();
+    for lateness in [Duration::ZERO, micros(1)] {
+        let (sum, stats) = counts(lateness).unwrap();
+        assert_eq!(sum, [keys]);
+        assert!(stats.operators.iter().any(|op| op.kind == "window" && op.spilled_bytes > 0));
+    }
+}
+
+/// Some memory for one task of each stage.
+pub(super) fn in_one_task(memory: usize) -> Environment {
+    let mut config = Config { memory, ..Config::default() };
+    (config.cores, config.keyed_tasks_per_core) = (NonZeroUsize::MIN, NonZeroUsize::MIN);
+    Environment::with_config(config)
+}
+
+/// Late records of keys whose slices are on disk, where there is little memory.
+#[test]
+fn late_records_change_windows_on_disk() {
+    const KEYS: i64 = 3000;
+    for (size, slide, windows) in [(10, 10, 1), (20, 10, 2)] {
+        for (memory, spills) in [(1 << 17, true), (64 << 20, false)] {
+            let env = in_one_task(memory);
+            // The watermark passes the windows of the first records before the late ones come.
+            let first = (0..KEYS).map(|n| (n, 5));
+            let passing = (0..KEYS).map(|n| (n, 100));
+            let late = (0..KEYS).step_by(7).map(|n| (n, 6));
+            let all: Vec<_> = first.chain(passing).chain(late).collect();
+            let window = EventTimeWindow::sliding(micros(size), micros(slide));
+            let counts = env
+                .iter(all)
+                .forward()
+                .assign_timestamps(|(_, at)| Timestamp::from_micros(*at), Watermarks::monotonous())
+                .group_by(|(n, _)| format!("{n:0100}"))
+                .window(window.allowed_lateness(micros(1000)))
+                .count();
+            let counts = counts.unkey().map(|(key, pane)| {
+                (key.parse::<i64>().unwrap(), pane.start.as_micros(), pane.timing, pane.value)
+            });
+            let counts = counts.collect::<Vec<_>>();
+            let stats = env.start().unwrap().wait().unwrap();
+            let spilled: u64 = stats.operators.iter().map(|op| op.spilled_bytes).sum();
+            assert_eq!(spilled > 0, spills, "{spilled} bytes");
+
+            let mut expected = Vec::new();
+            for (key, window) in (0..KEYS).flat_map(|key| (0..windows).map(move |n| (key, n))) {
+                let [early, later] = [0, 100].map(|start| start - window * slide);
+                expected.push((key, early, Timing::OnTime, 1));
+                expected.push((key, later, Timing::OnTime, 1));
+                if key % 7 == 0 {
+                    expected.push((key, early, Timing::Late(1), 2));
+                }
+            }
+            expected.sort();
+            let mut counts = counts.take().unwrap();
+            counts.sort();
+            assert!(counts == expected, "{} of {}", counts.len(), expected.len());
+        }
+    }
+}
+
+/// More of them overlap than may go to disk.
+#[test]
+fn windows_that_overlap_too_often_stay_in_memory() {
+    let env = in_one_task(200_000);
+    let windows = EventTimeWindow::sliding(micros(1025), micros(1));
+    let numbers = env
+        .range(0..300_000)
+        .assign_timestamps(|_| Timestamp::from_micros(0), Watermarks::monotonous())
+        .group_by(|n| *n);
+    numbers.window(windows).count().unkey().for_each(drop);
+    let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);
     assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
+    assert!(error.message().contains("more than 1024 overlap"), "{error}");
 }
 
 #[test]
@@ -537,31 +618,33 @@ fn a_record_at_the_end_of_time_is_in_so_many_windows() {
 /// Records in the last windows of a round are not in those of the next.
 #[test]
 fn windows_at_the_end_of_time_begin_anew_in_each_round() {
-    every(|env| {
-        let outcome = env
-            .iter([7u64])
-            .assign_timestamps(|_| Timestamp::MAX, Watermarks::monotonous())
-            .replay(3, 0, |values, round| {
-                let values = values.with(round).map(|(n, round)| n - round);
-                let windows = EventTimeWindow::sliding(micros(4), micros(1));
-                values
-                    .group_by(|_| ())
-                    .window(windows)
-                    .max(|n| *n)
-                    .unkey()
-                    .map(|(_, pane)| pane.value)
-            })
-            .fold(|all: &mut Vec<u64>, n| all.push(n), |all, other| all.extend(other))
-            .until(|round, values| {
-                assert_eq!(values, vec![7 - *round; 4]);
-                *round += 1;
-                false
-            });
-        let out = outcome.collect::<Vec<_>>();
-        env.run()?;
-        assert_eq!(out.take()?.pop().unwrap().state, 3);
-        Ok(())
-    });
+    let windows = EventTimeWindow::sliding(micros(4), micros(1));
+    for windows in [windows, windows.allowed_lateness(micros(4))] {
+        every(|env| {
+            let outcome = env
+                .iter([7u64])
+                .assign_timestamps(|_| Timestamp::MAX, Watermarks::monotonous())
+                .replay(3, 0, move |values, round| {
+                    let values = values.with(round).map(|(n, round)| n - round);
+                    values
+                        .group_by(|_| ())
+                        .window(windows)
+                        .max(|n| *n)
+                        .unkey()
+                        .map(|(_, pane)| pane.value)
+                })
+                .fold(|all: &mut Vec<u64>, n| all.push(n), |all, other| all.extend(other))
+                .until(|round, values| {
+                    assert_eq!(values, vec![7 - *round; 4]);
+                    *round += 1;
+                    false
+                });
+            let out = outcome.collect::<Vec<_>>();
+            env.run()?;
+            assert_eq!(out.take()?.pop().unwrap().state, 3);
+            Ok(())
+        });
+    }
 }
 
 /// Checks at compile time that windows result in keyed streams.

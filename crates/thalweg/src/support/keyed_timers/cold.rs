@@ -34,10 +34,10 @@ const CROWDED: usize = 4;
 const HASH: usize = 8;
 
 /// A key from the store, with its state.
-pub(super) type Returned<K, S> = (u64, K, S);
+pub(crate) type Returned<K, S> = (u64, K, S);
 
 /// The keys of a task that are on disk.
-pub(super) struct Cold<K: Key + ?Sized, S> {
+pub(crate) struct Cold<K: Key + ?Sized, S> {
     store: KeyStore,
     filter: Filter,
     /// In a job with checkpoints.
@@ -213,48 +213,48 @@ fn decoded<T: Data>(what: &str, mut bytes: &[u8]) -> Result<T> {
 
 impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// None yet, in a store with a cache of so many bytes; states are due by so many clocks.
-    pub(super) fn new(spill: SpillDir, cache: usize, clocks: usize) -> Self {
+    pub(crate) fn new(spill: SpillDir, cache: usize, clocks: usize) -> Self {
         let store = KeyStore::new(spill, cache, clocks);
         let (filter, entry) = (Filter::new(cache / FILTER), Entry::default());
         Self { store, filter, log: None, entry, types: PhantomData }
     }
 
     /// Notes from now on what checkpoints need.
-    pub(super) fn begin_log(&mut self, spill: &SpillDir) {
+    pub(crate) fn begin_log(&mut self, spill: &SpillDir) {
         self.log = Some(Log::new(spill.clone()));
     }
 
     /// Whether no key is on disk.
     #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
 
     /// The number of keys on disk.
     #[inline(always)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.store.len()
     }
 
     /// The bytes of memory.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.store.bytes() + self.filter.bytes()
     }
 
     /// The bytes of all keys on disk and their states.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.store.held()
     }
 
     /// The bytes written so far.
-    pub(super) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         let log = self.log.as_ref().map_or(0, |log| log.written + log.writer.bytes());
         self.store.written() + log
     }
 
     /// The first time at which a key on disk is due by a clock.
     #[inline(always)]
-    pub(super) fn first_due(&self, clock: usize) -> Option<i64> {
+    pub(crate) fn first_due(&self, clock: usize) -> Option<i64> {
         self.store.first_due(clock)
     }
 
@@ -264,7 +264,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// # Errors
     ///
     /// If the disk is full or cannot be written.
-    pub(super) fn put_all(&mut self, mut next: impl FnMut(&mut Entry) -> bool) -> Result<()> {
+    pub(crate) fn put_all(&mut self, mut next: impl FnMut(&mut Entry) -> bool) -> Result<()> {
         let Self { store, filter, log, .. } = self;
         if store.is_empty() {
             filter.clear();
@@ -300,7 +300,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     }
 
     /// Fills an entry in, but for the times at which it is due.
-    pub(super) fn fill(entry: &mut Entry, hash: u64, key: &K, state: &S) {
+    pub(crate) fn fill(entry: &mut Entry, hash: u64, key: &K, state: &S) {
         key.own().encode(entry.begin(hash));
         state.encode(&mut entry.state);
     }
@@ -311,7 +311,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     ///
     /// If it cannot be read.
     #[inline(never)]
-    pub(super) fn take(&mut self, hash: u64, key: &K) -> Result<Option<S>> {
+    pub(crate) fn take(&mut self, hash: u64, key: &K) -> Result<Option<S>> {
         let Self { store, filter, log, entry, .. } = self;
         if !filter.may_have(hash) {
             return Ok(None);
@@ -329,12 +329,31 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
         Ok(Some(state))
     }
 
+    /// A copy of a key's state, if the key is on disk, where it stays.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(crate) fn get(&mut self, hash: u64, key: &K) -> Result<Option<S>> {
+        let Self { store, filter, entry, .. } = self;
+        if !filter.may_have(hash) {
+            return Ok(None);
+        }
+        key.own().encode(entry.begin(hash));
+        if !store.get(entry)? {
+            return Ok(None);
+        }
+        let state = decoded::<S>("the state of a key", &entry.state)?;
+        rest(&mut entry.state);
+        Ok(Some(state))
+    }
+
     /// Takes back the keys that are due first by a clock, until a time, in the order of their times.
     ///
     /// # Errors
     ///
     /// If they cannot be read.
-    pub(super) fn take_due(
+    pub(crate) fn take_due(
         &mut self,
         clock: usize,
         until: i64,
@@ -348,7 +367,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// # Errors
     ///
     /// If they cannot be read.
-    pub(super) fn take_some(&mut self, portion: Portion) -> Result<Vec<Returned<K::Owned, S>>> {
+    pub(crate) fn take_some(&mut self, portion: Portion) -> Result<Vec<Returned<K::Owned, S>>> {
         self.take_portion(|store, each| store.take_some(portion, each))
     }
 
@@ -374,14 +393,14 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     }
 
     /// Releases the memory and the file of a store without keys.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         debug_assert!(self.is_empty());
         self.store.clear();
         self.filter.release();
     }
 
     /// Removes every key.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.store.clear();
         self.filter.clear();
         if let Some(log) = &mut self.log {
@@ -398,7 +417,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// # Errors
     ///
     /// If the disk is full or cannot be used.
-    pub(super) fn save(&mut self, out: &mut Saving) -> Result<()> {
+    pub(crate) fn save(&mut self, out: &mut Saving) -> Result<()> {
         let Self { store, filter, log: Some(log), .. } = self else { return Ok(()) };
         let is_long = log.records() > 2 * store.len() as u64 + LONG
             || log.bytes() > 4 * store.held() + LONG_BYTES;
@@ -425,7 +444,7 @@ impl<K: Key + ?Sized, S: Data> Cold<K, S> {
     /// # Errors
     ///
     /// If it cannot be read, or the disk is full.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &mut self,
         saved: &StateHandle,
         spill: &SpillDir,

@@ -79,6 +79,7 @@ mod cold;
 mod keys;
 mod remembered;
 
+pub(crate) use cold::Cold;
 pub(crate) use keys::{KeyedTimers, processing};
 pub(crate) use remembered::Remembered;
 

@@ -1,11 +1,12 @@
 //! Tests of early results against their definition: the records of a window so far, record by record or tick by tick.
 
 use super::super::tests::{
-    Reading, Shape, check_each, disorder, micros, readings, shapes, small_shapes, some_readings,
+    Reading, Shape, check_each, disorder, fewer_on_disk, in_one_task, micros, pass_without_room,
+    readings, shapes, small_shapes, some_readings,
 };
 use super::super::{Early, EventTimeWindow, Pane, Timing};
 use super::Ticks;
-use crate::check::{cases, check, every};
+use crate::check::{check, every};
 use crate::clock::Nanos;
 use crate::config::{BatchMode, Config, Scheduler};
 use crate::operators::time::Watermarks;
@@ -53,7 +54,7 @@ fn sum(values: &[i32]) -> i64 {
 }
 
 proptest! {
-    #![proptest_config(cases(8))]
+    #![proptest_config(fewer_on_disk(8))]
 
     /// The first result covers the first n records of the key in the window, the next twice as many.
     #[test]
@@ -252,7 +253,7 @@ fn seen_by_the_clock(
 }
 
 proptest! {
-    #![proptest_config(cases(48))]
+    #![proptest_config(fewer_on_disk(48))]
 
     #[test]
     fn results_come_when_the_clock_says(
@@ -358,8 +359,8 @@ fn results_that_never_come_are_refused() {
 #[test]
 fn early_results_count_against_the_memory_budget() {
     let env = Environment::with_config(Config { memory: 400_000, ..Config::default() });
-    // Each key is in a thousand windows, but in one slice.
-    let window = EventTimeWindow::sliding(Duration::from_secs(1), Duration::from_millis(1));
+    // Each key is in two thousand windows, but in one slice. They are too many to go to disk.
+    let window = EventTimeWindow::sliding(Duration::from_secs(2), Duration::from_millis(1));
     let keys = env
         .range(0..1000)
         .assign_timestamps(|_| Timestamp::from_secs(0), Watermarks::monotonous())
@@ -369,6 +370,70 @@ fn early_results_count_against_the_memory_budget() {
     let error = env.run().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory);
     assert!(error.operator().unwrap_or_default().starts_with("window ("), "{error}");
+}
+
+/// Tests of early results, where there is no memory for windows every now and then.
+#[test]
+fn early_results_on_disk_are_the_same() {
+    let tests = [
+        "every_n_records_there_is_a_result",
+        "results_hold_so_many_records",
+        "results_follow_one_another",
+        "results_come_when_the_clock_says",
+        "windows_of_two_streams_have_early_results",
+    ];
+    pass_without_room(module_path!(), &tests);
+}
+
+/// The results of windows with so little memory that keys go to disk between any two of their five records: the start of the
+/// window, the key, the timing and the number of records.
+fn results_on_disk(size: i64, slide: i64, early: Early) -> Vec<(i64, u64, Timing, u64)> {
+    const KEYS: u64 = 2000;
+    let env = in_one_task(1 << 17);
+    let window = EventTimeWindow::sliding(micros(size), micros(slide)).early(early);
+    let counts = env
+        .iter((0..5 * KEYS).collect::<Vec<_>>())
+        .forward()
+        .assign_timestamps(|_| Timestamp::from_micros(60), Watermarks::monotonous())
+        .group_by(|n| format!("{:0100}", n % KEYS))
+        .repartition()
+        .window(window)
+        .count();
+    let counts = counts.unkey().map(|(key, pane)| {
+        (pane.start.as_micros(), key.parse::<u64>().unwrap(), pane.timing, pane.value)
+    });
+    let counts = counts.collect::<Vec<_>>();
+    let stats = env.start().unwrap().wait().unwrap();
+    assert!(stats.operators.iter().any(|op| op.kind == "window" && op.spilled_bytes > 0));
+    let mut results = counts.take().unwrap();
+    // Those of a key and window in the order in which they came.
+    results.sort_by_key(|(start, key, ..)| (*start, *key));
+    results
+}
+
+#[test]
+fn early_results_come_from_disk() {
+    for (size, slide, starts) in [(100, 100, vec![0_i64]), (100, 50, vec![0, 50])] {
+        let results = results_on_disk(size, slide, Early::every(2));
+        let of_window = [(Timing::Early(1), 2_u64), (Timing::Early(2), 4), (Timing::OnTime, 5)];
+        let keys = starts.iter().flat_map(|start| (0..2000_u64).map(move |key| (*start, key)));
+        let expected = keys
+            .flat_map(|(start, key)| of_window.map(|(timing, count)| (start, key, timing, count)));
+        assert!(results.into_iter().eq(expected), "{size}, {slide}");
+        // Each has more records than the one before, and the last has all.
+        let results = results_on_disk(size, slide, Early::interval(Duration::from_nanos(1)));
+        let mut windows = 0;
+        for of_window in results.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (last, early) = of_window.split_last().unwrap();
+            assert_eq!((last.2, last.3), (Timing::OnTime, 5));
+            for (number, result) in (1..).zip(early) {
+                assert_eq!(result.2, Timing::Early(number));
+            }
+            assert!(early.is_sorted_by(|a, b| a.3 < b.3), "{of_window:?}");
+            windows += 1;
+        }
+        assert_eq!(windows, 2000 * starts.len());
+    }
 }
 
 #[test]

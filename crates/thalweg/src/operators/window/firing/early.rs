@@ -1,24 +1,22 @@
 //! Early results: which windows are due, and the slices that their results are combined from.
 //!
-//! The state of a key in an open window is in three places: in slices that were kept when they entered the
-//! rolling aggregates, in updates of those since the last batch, and in slices that have not entered. All of
+//! The state of a key in an open window is in up to four places: in slices on disk, in slices that were kept when they
+//! entered the rolling aggregates, in updates of those since the last batch, and in slices that have not entered. All of
 //! them are looked up slice by slice. Overlapping windows are combined with two stacks, so that a result costs a
 //! constant number of combinations.
 
+use super::counts::{Changed, KeyCounts};
 use super::feed::Feed;
 use super::open::Windows;
 use crate::clock::{Clock, Nanos};
 use crate::data::{Data, Key, Record};
+use crate::error::Result;
 use crate::flow::{guard, guard_key};
 use crate::operators::window::early::{Early, Ticks};
 use crate::operators::window::frames::{SliceId, WindowId};
 use crate::operators::window::rolling::Stacks;
-use crate::operators::window::slices::Slices;
 use crate::plan::TaskContext;
 use crate::state::{Drain, GroupTable};
-
-/// The slices of each key that have changed.
-pub(super) type Changed<K> = GroupTable<K, Vec<SliceId>>;
 
 /// The state for early results.
 pub(super) struct Earlies<K: Key + ?Sized, S> {
@@ -29,12 +27,8 @@ pub(super) struct Earlies<K: Key + ?Sized, S> {
     clock: Clock,
     /// Whether the tick has passed.
     come: bool,
-    /// The counts of each key of an open window.
-    pub(super) had: Slices<K, Had, WindowId>,
-    /// The slices that have changed since the last results.
-    pub(super) changed: Changed<K>,
-    /// The bytes of the lists in `changed`.
-    pub(super) heap: usize,
+    /// The counts of each key of an open window, and the slices that have changed since the last results.
+    pub(super) counts: KeyCounts<K, Had>,
     /// Windows whose results are due, each with the number of the result.
     pub(super) due: Vec<(WindowId, u32)>,
     /// The states of a key in the slices of those windows.
@@ -42,7 +36,7 @@ pub(super) struct Earlies<K: Key + ?Sized, S> {
 }
 
 /// The counts of a key in a window.
-#[derive(Clone, Copy, Default, Data)]
+#[derive(Clone, Copy, Default, PartialEq, Data)]
 pub(super) struct Had {
     /// Records, if results depend on their number.
     records: u64,
@@ -60,15 +54,14 @@ impl Had {
 }
 
 impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
-    pub(super) fn new(cx: &TaskContext<'_>, early: Option<Early>) -> Self {
+    /// No counts, which may go to disk or not.
+    pub(super) fn new(cx: &TaskContext<'_>, early: Option<Early>, may_spill: bool) -> Self {
         Self {
             records: early.and_then(Early::records),
             ticks: early.and_then(Early::ticks),
             clock: cx.clock.clone(),
             come: false,
-            had: Slices::new(),
-            changed: Changed::new(),
-            heap: 0,
+            counts: KeyCounts::new(cx, may_spill && early.is_some()),
             due: Vec::new(),
             parts: Vec::new(),
         }
@@ -76,19 +69,27 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
 
     /// Registers a record for a slice, and determines which of its open windows, from the first to the last, are
     /// due. Returns whether memory was used that is not accounted for.
+    ///
+    /// # Errors
+    ///
+    /// If counts of the key are on disk, and cannot be read.
     pub(super) fn note(
         &mut self,
         (hash, key): (u64, &K),
         slice: SliceId,
         (first, last): (WindowId, WindowId),
-    ) -> bool {
-        let probe = key.probe();
-        let Self { records, had, changed, heap, due, .. } = self;
+    ) -> Result<bool> {
+        if first > last {
+            return Ok(false);
+        }
         let mut grown = false;
+        if self.counts.any_on_disk() {
+            grown = self.counts.recall((hash, key), (first, last))?;
+        }
+        let probe = key.probe();
+        let Self { records, counts, due, .. } = self;
+        let KeyCounts { windows: had, changed, heap, .. } = counts;
         let Some(records) = *records else {
-            if first > last {
-                return false;
-            }
             grown |= changed.is_full();
             let slices = changed.upsert(hash, probe, key, Vec::new);
             // Nearly always it is the slice that came last.
@@ -101,7 +102,7 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
                 slices.insert(place, slice);
                 *heap += (slices.capacity() - before) * size_of::<SliceId>();
             }
-            return grown;
+            return Ok(grown);
         };
         for window in first..=last {
             let table = had.table(window);
@@ -113,7 +114,7 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
                 had.is_due = true;
             }
         }
-        grown
+        Ok(grown)
     }
 
     /// Emits the results that are due by the number of records, for the key with this hash, of which a record
@@ -127,8 +128,9 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         I: Record + ?Sized,
         F: Feed<I, Key = K, State = S>,
     {
-        let Self { had, due, parts, .. } = self;
+        let Self { counts, due, parts, .. } = self;
         let Some((first, _)) = due.first() else { return };
+        let had = &mut counts.windows;
         had.table(*first).see_where(
             hash,
             |had| had.is_due,
@@ -139,17 +141,25 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         }
     }
 
-    /// Called between batches: returns what has changed, if the tick has passed.
-    pub(super) fn begin(&mut self) -> Option<Drain<K, Vec<SliceId>>> {
-        let ticks = self.ticks.as_mut()?;
-        if self.changed.is_empty() {
+    /// Called between batches: returns what has changed, if the tick has passed. What has changed on disk is returned in
+    /// portions, one with each call.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(super) fn begin(&mut self) -> Result<Option<Drain<K, Vec<SliceId>>>> {
+        let Some(ticks) = &mut self.ticks else { return Ok(None) };
+        if !self.counts.has_changed() {
             // Changes from now on wait for the following tick.
             ticks.restart(self.clock.now());
             self.come = false;
-            return None;
+            return Ok(None);
         }
-        let come = std::mem::take(&mut self.come);
-        come.then(|| std::mem::take(&mut self.changed).into_drain())
+        if !std::mem::take(&mut self.come) {
+            return Ok(None);
+        }
+        self.come = self.counts.recall_changed()?;
+        Ok(Some(std::mem::take(&mut self.counts.changed).into_drain()))
     }
 
     /// Emits the results of a key whose slices have changed.
@@ -163,7 +173,8 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
         I: Record + ?Sized,
         F: Feed<I, Key = K, State = S>,
     {
-        let Self { had, due, parts, .. } = self;
+        let Self { counts, due, parts, .. } = self;
+        let had = &mut counts.windows;
         let probe = key.probe();
         let hash = K::hash(probe);
         due.clear();
@@ -181,30 +192,34 @@ impl<K: Key + ?Sized, S: Clone> Earlies<K, S> {
 
     /// Resets the table after all due results were emitted.
     pub(super) fn end(&mut self, changed: Drain<K, Vec<SliceId>>) {
-        self.changed = changed.into_table();
-        self.heap = 0;
+        let changed: Changed<K> = changed.into_table();
+        (self.counts.changed, self.counts.heap) = (changed, 0);
     }
 
-    /// Drops the counts of windows up to `window`, which have ended and have no more early results.
-    pub(super) fn forget_until(&mut self, window: WindowId) {
-        while let Some((_, mut table)) = self.had.take_until(window) {
-            table.clear();
-            self.had.give_back(table);
-        }
+    /// The bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.counts.bytes()
+    }
+
+    /// Those that stay in memory in any case.
+    pub(super) fn least(&self) -> usize {
+        self.counts.bytes_of_store()
+    }
+
+    /// Drops what there is for the next round of a loop.
+    pub(super) fn restart(&mut self) {
+        self.counts.restart();
+        self.come = false;
     }
 
     /// Checks whether the tick has passed; returns when to check again, if something has changed.
     pub(super) fn look(&mut self, now: Nanos) -> Option<Nanos> {
         let ticks = self.ticks.as_mut()?;
-        if self.changed.is_empty() {
+        if !self.counts.has_changed() {
             return None;
         }
         self.come |= ticks.has_come(now);
         Some(if self.come { now } else { ticks.next() })
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.had.bytes() + self.changed.bytes() + self.heap
     }
 }
 
@@ -266,7 +281,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
     }
 
-    /// Collects the states of a key in the slices from `from` to `to`.
+    /// Collects the states of a key in the slices from `from` to `to`. Fails the job if what is on disk cannot be read.
     fn parts_of(
         &mut self,
         (hash, key): (u64, &F::Key),
@@ -275,8 +290,14 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         parts: &mut Vec<(SliceId, F::State)>,
     ) {
         let probe = key.probe();
-        let Self { kept, behind, coming, entered_until, .. } = self;
         parts.clear();
+        if self.on_disk.as_ref().is_some_and(|on_disk| !on_disk.is_empty())
+            && let Err(error) = self.states_on_disk((hash, key), (from, to), parts)
+        {
+            parts.clear();
+            return self.fail(error);
+        }
+        let Self { kept, behind, coming, entered_until, .. } = self;
         let mut see = |slice, table: &mut GroupTable<F::Key, F::State>| {
             if let Some(state) = table.find(hash, probe) {
                 parts.push((slice, state.clone()));

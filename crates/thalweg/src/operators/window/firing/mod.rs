@@ -12,13 +12,17 @@
 //! emitted its result waits until the end of the batch. It is then added to the slice that was kept, and the
 //! windows that have changed are emitted again for the keys that have changed.
 //!
-//! Where there is no memory for the slices, they are written to disk, and windows are emitted from there (see `on_disk`).
+//! Where there is no memory for the slices, they are written to disk, and windows are emitted from there (see `on_disk`). What
+//! late records may change stays there, and keys that are emitted before or after the end are found by an index (see
+//! `index`). What is counted of each key goes to disk too (see `counts`).
 //!
 //! With early results (see `early`), windows that have not ended are emitted too: with the record that makes
 //! them due, or between batches after a tick. A stage without early results does no work for them.
 
+mod counts;
 mod early;
 mod feed;
+mod index;
 mod on_disk;
 mod open;
 mod saved;
@@ -108,7 +112,8 @@ where
         next: N,
     ) -> Result<Self> {
         let mut windows = Windows::new(cx, cx.op(op), feed, frames, EARLY);
-        let (mut early, phase) = (Earlies::new(cx, early), Phase::Taking);
+        let may_spill = windows.on_disk.is_some();
+        let (mut early, phase) = (Earlies::new(cx, early, may_spill), Phase::Taking);
         let saved = SavedWindows::new(cx, &mut windows, &mut early, EARLY)?;
         let (held, until, emitted) = (None, None, 0);
         Ok(Self { saved, windows, early, phase, held, until, emitted, next, types: PhantomData })
@@ -126,10 +131,17 @@ where
         let frames = *frames;
         let slice = feed.slice(&item).unwrap_or_else(|| frames.slice(at));
         let open = windows.open(slice);
-        let (hash, grown) = guard(op, || {
+        let (hash, noted) = guard(op, || {
             feed.see_key(&item, |hash, key| (hash, early.note((hash, key), slice, open)))
         });
-        if grown && !windows.use_beside(early.bytes()) {
+        let has_room = match noted {
+            Ok(grown) => !grown || windows.use_beside(early.bytes(), early.least()),
+            Err(error) => {
+                windows.fail(error);
+                false
+            }
+        };
+        if !has_room {
             early.due.clear();
             return;
         }
@@ -139,6 +151,22 @@ where
             let (pane, time) = early_pane::<_, T>(frames, at, value);
             next.push((key.own(), pane), time);
         });
+        if self.windows.evicted {
+            self.evict_counts();
+        }
+    }
+
+    /// After all slices have gone to disk: moves what early results need there too.
+    #[cold]
+    fn evict_counts(&mut self) {
+        let Self { windows, early, .. } = self;
+        windows.evicted = false;
+        if EARLY {
+            if let Err(error) = early.counts.evict() {
+                windows.fail(error);
+            }
+            windows.uses_less_beside(early.bytes(), early.least());
+        }
     }
 
     /// Continues with the current phase, up to a chunk.
@@ -152,9 +180,11 @@ where
                 let ((start, end), time) =
                     (frames.window(*window), T::from(frames.last_of(*window)));
                 let (slice, _) = frames.slices(*window);
+                // What comes from disk is kept there.
+                let keeps = frames.allows_lateness() && rest.is_none();
                 let mut left = true;
                 for _ in 0..CHUNK {
-                    let one = if frames.allows_lateness() {
+                    let one = if keeps {
                         table.for_next(|key, state| {
                             let probe = key.probe();
                             let hash = F::Key::hash(probe);
@@ -260,7 +290,11 @@ where
             let is_on_disk = matches!(following, Phase::Merging(..));
             let done = std::mem::replace(&mut self.phase, following);
             let done = match done {
-                Phase::Early(keys) => return self.early.end(keys),
+                Phase::Early(keys) => {
+                    self.early.end(keys);
+                    self.windows.use_beside(self.early.bytes(), self.early.least());
+                    return;
+                }
                 done => done,
             };
             if let Some(table) = done.into_table().filter(|_| !is_on_disk) {
@@ -323,6 +357,9 @@ where
             self.windows.account();
         }
         loop {
+            if self.windows.evicted {
+                self.evict_counts();
+            }
             match self.next.resume() {
                 Flow::Ready => {}
                 other => return other,
@@ -337,9 +374,15 @@ where
                 continue;
             }
             let Some(event) = self.held else {
-                if EARLY && let Some(keys) = self.early.begin() {
-                    self.phase = Phase::Early(keys);
-                    continue;
+                if EARLY {
+                    match self.early.begin() {
+                        Ok(Some(keys)) => {
+                            self.phase = Phase::Early(keys);
+                            continue;
+                        }
+                        Ok(None) => {}
+                        Err(error) => self.windows.fail(error),
+                    }
                 }
                 return Flow::Ready;
             };
@@ -351,14 +394,18 @@ where
             }
             self.windows.pass(self.until, event);
             if EARLY {
-                self.early.forget_until(self.windows.fired.unwrap_or(WindowId::MIN));
+                let fired = self.windows.fired.unwrap_or(WindowId::MIN);
+                if let Err(error) = self.early.counts.forget_until(fired) {
+                    self.windows.fail(error);
+                }
             }
             if matches!(event, Event::Round(_)) {
                 self.windows.restart();
+                self.early.restart();
                 self.until = None;
             }
             self.held = None;
-            self.saved.save(event, &mut self.windows, &self.early);
+            self.saved.save(event, &mut self.windows, &mut self.early);
             self.next.event(event);
         }
     }
@@ -387,7 +434,7 @@ where
         report.emitted(op, self.emitted);
         report.keys(op, self.windows.live.max(self.windows.coming.keys()) as u64);
         report.late(op, self.windows.late, self.windows.late);
-        report.spilled(op, self.windows.spilled());
+        report.spilled(op, self.windows.spilled() + self.early.counts.spilled());
         report.open_until(
             op,
             self.windows

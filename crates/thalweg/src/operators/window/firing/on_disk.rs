@@ -9,10 +9,15 @@
 //! ([`overflow`](crate::support::overflow)). The files of a slice are read by each window that contains it, and removed after
 //! the last. So windows that overlap cost more reading than rolling aggregates cost in memory, as many times as they overlap.
 //!
+//! Where a window has several results, the files of a slice stay until no record changes them any more, and single keys are
+//! found by an index (`index.rs`).
+//!
 //! Rolling aggregates go to disk as slices. Where aggregates have no inverse, what is left of the earlier slices of a key are
 //! sums of a slice and some later ones: of these, the earliest that is within a window counts for it, and no other.
 
+use super::counts::cache;
 use super::feed::Feed;
+use super::index::SliceIndex;
 use crate::checkpoint::{SavedFile, Saving};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,11 +25,13 @@ use crate::flow::{CHUNK, Op, guard, guard_key};
 use crate::memory::Reservation;
 use crate::operators::window::frames::SliceId;
 use crate::plan::TaskContext;
-use crate::state::{Drain, GroupTable, HeapEstimate, SpillDir, SpillShare, SpillWriter};
+use crate::state::{
+    Drain, GroupTable, HeapEstimate, ShareReader, SpillDir, SpillShare, SpillWriter,
+};
 use crate::support::evict::UNACCOUNTED;
 use crate::support::overflow::{FilesReader, Overflow, PARTS, part_of};
 use std::collections::BTreeMap;
-use std::mem::take;
+use std::mem::{replace, take};
 
 /// The hash of a key, the key, and a state. It counts for windows that do not contain this slice, if there is one.
 type Spilled<K, S> = (u64, <K as Portable>::Owned, (Option<SliceId>, S));
@@ -34,6 +41,8 @@ pub(super) struct OnDisk<K: Key + ?Sized, S: Data> {
     spill: SpillDir,
     reservation: Reservation,
     slices: BTreeMap<SliceId, Vec<Part<K, S>>>,
+    /// Finds keys, where windows have several results.
+    index: Option<SliceIndex<K, S>>,
     /// The bytes of files that are complete.
     bytes: u64,
 }
@@ -42,6 +51,45 @@ pub(super) struct OnDisk<K: Key + ?Sized, S: Data> {
 struct Part<K: Key + ?Sized, S: Data> {
     written: Vec<SpillShare<Spilled<K, S>>>,
     writer: Option<SpillWriter<Spilled<K, S>>>,
+    /// How many of the files that are written the index has.
+    indexed: usize,
+    /// The bytes and records that it has of the file after these.
+    indexed_of_next: (u64, u64),
+}
+
+impl<K: Key + ?Sized, S: Data> Part<K, S> {
+    /// Completes the file that is being written; `bytes` are those of complete files.
+    fn complete(&mut self, bytes: &mut u64) -> Result<()> {
+        if let Some(writer) = self.writer.take() {
+            let file = writer.finish()?;
+            *bytes += file.bytes();
+            self.written.extend((file.records() > 0).then(|| file.into()));
+        }
+        Ok(())
+    }
+
+    /// Whether the index lacks some of it.
+    fn is_unindexed(&self) -> bool {
+        let (_, indexed) = self.indexed_of_next;
+        let has_more = |writer: &SpillWriter<_>| writer.records() > indexed;
+        self.indexed < self.written.len() || self.writer.as_ref().is_some_and(has_more)
+    }
+
+    /// What the index lacks, and is to have from now on.
+    fn take_unindexed(&mut self) -> Result<Vec<ShareReader<Spilled<K, S>>>> {
+        let mut readers = Vec::new();
+        for file in &self.written[self.indexed..] {
+            readers.push(file.read_after(take(&mut self.indexed_of_next)));
+        }
+        self.indexed = self.written.len();
+        if let Some(writer) = &mut self.writer {
+            let file = writer.file_so_far()?;
+            let so_far = (file.bytes(), file.records());
+            let before = replace(&mut self.indexed_of_next, so_far);
+            readers.push(SpillShare::from(file).read_after(before));
+        }
+        Ok(readers)
+    }
 }
 
 /// What is noted of a file in a checkpoint.
@@ -52,9 +100,11 @@ struct Note {
 }
 
 impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
-    pub(super) fn new(cx: &TaskContext<'_>, op: &Op) -> Self {
+    /// No slices of windows that have several results or one.
+    pub(super) fn new(cx: &TaskContext<'_>, op: &Op, several: bool) -> Self {
         let (spill, reservation) = (cx.spill.clone(), cx.keyed(op.id()));
-        Self { spill, reservation, slices: BTreeMap::new(), bytes: 0 }
+        let index = several.then(|| SliceIndex::new(spill.clone(), cache(cx)));
+        Self { spill, reservation, slices: BTreeMap::new(), index, bytes: 0 }
     }
 
     /// The first slice.
@@ -62,14 +112,36 @@ impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
         self.slices.keys().next().copied()
     }
 
+    /// Whether there are no slices.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    /// The first slice from this one on.
+    pub(super) fn first_from(&self, from: SliceId) -> Option<SliceId> {
+        self.slices.range(from..).next().map(|(slice, _)| *slice)
+    }
+
+    /// Whether any of these slices is there, from the first to the last.
+    pub(super) fn has_any(&self, (first, last): (SliceId, SliceId)) -> bool {
+        self.first_from(first).is_some_and(|slice| slice <= last)
+    }
+
+    /// The bytes of memory, beside those of reading a window.
+    pub(super) fn memory(&self) -> usize {
+        self.index.as_ref().map_or(0, SliceIndex::bytes)
+    }
+
     /// The bytes written so far.
     pub(super) fn bytes(&self) -> u64 {
         let writers = self.slices.values().flatten().filter_map(|part| part.writer.as_ref());
-        self.bytes + writers.map(SpillWriter::bytes).sum::<u64>()
+        let index = self.index.as_ref().map_or(0, SliceIndex::written);
+        self.bytes + index + writers.map(SpillWriter::bytes).sum::<u64>()
     }
 
     fn parts(&mut self, slice: SliceId) -> &mut Vec<Part<K, S>> {
-        let none = || Part { written: Vec::new(), writer: None };
+        let none =
+            || Part { written: Vec::new(), writer: None, indexed: 0, indexed_of_next: (0, 0) };
         self.slices
             .entry(slice)
             .or_insert_with(|| std::iter::repeat_with(none).take(PARTS).collect())
@@ -111,23 +183,72 @@ impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
         (first, last): (SliceId, SliceId),
         part: usize,
     ) -> Result<FilesReader<Spilled<K, S>>> {
+        let Self { slices, bytes, .. } = self;
         let mut files = Vec::new();
-        for (_, parts) in self.slices.range_mut(first..=last) {
-            let Part { written, writer } = &mut parts[part];
-            if let Some(writer) = writer.take() {
-                let file = writer.finish()?;
-                self.bytes += file.bytes();
-                written.extend((file.records() > 0).then(|| file.into()));
-            }
-            files.extend(written.iter());
+        for (_, parts) in slices.range_mut(first..=last) {
+            let part = &mut parts[part];
+            part.complete(bytes)?;
+            files.extend(part.written.iter());
         }
         Ok(FilesReader::of(files))
     }
 
+    /// Appends what a key has in some slices, from the first to the last, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If the disk is full or cannot be used.
+    pub(super) fn states_of(
+        &mut self,
+        (hash, key): (u64, &K),
+        (first, last): (SliceId, SliceId),
+        combine: &impl Fn(&K, &mut S, S),
+        states: &mut Vec<(SliceId, S)>,
+    ) -> Result<()> {
+        if !self.has_any((first, last)) {
+            return Ok(());
+        }
+        let Self { slices, index: Some(index), .. } = self else { return Ok(()) };
+        let earliest = slices.keys().next().copied().unwrap_or(first);
+        for (slice, parts) in slices.range_mut(first..=last) {
+            let part = &mut parts[part_of(hash, 0)];
+            if part.is_unindexed() {
+                for reader in part.take_unindexed()? {
+                    add_to_index(index, (*slice, earliest), reader, combine)?;
+                }
+            }
+        }
+        let found = index.get(hash, key)?;
+        states.extend(found.into_iter().filter(|(slice, _)| (first..=last).contains(slice)));
+        Ok(())
+    }
+
     /// Removes the first slices, as long as they are over.
-    pub(super) fn forget_where(&mut self, is_over: impl Fn(SliceId) -> bool) {
+    ///
+    /// # Errors
+    ///
+    /// If the disk cannot be used.
+    pub(super) fn forget_where(&mut self, is_over: impl Fn(SliceId) -> bool) -> Result<()> {
+        let before = self.slices.len();
         while self.first().is_some_and(&is_over) {
             self.slices.pop_first();
+        }
+        let first = self.first();
+        match (&mut self.index, first) {
+            (Some(index), Some(first)) if self.slices.len() < before => index.forget_before(first),
+            (Some(index), None) => {
+                index.clear();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes all slices.
+    pub(super) fn clear(&mut self) {
+        self.slices.clear();
+        if let Some(index) = &mut self.index {
+            index.clear();
         }
     }
 
@@ -138,7 +259,7 @@ impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
     /// If the disk is full or cannot be written; then it is refused too.
     pub(super) fn save(&mut self, out: &mut Saving) -> Result<()> {
         for (slice, parts) in &mut self.slices {
-            for (part, Part { written, writer }) in (0..).zip(parts) {
+            for (part, Part { written, writer, .. }) in (0..).zip(parts) {
                 let note = Note { slice: *slice, part };
                 written.iter().for_each(|file| out.add_share(file, &note));
                 let prefix = writer.as_mut().map_or(Ok(None), SpillWriter::prefix);
@@ -167,6 +288,37 @@ impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
         part.written.push(opened);
         Ok(())
     }
+}
+
+/// Adds what is read of a slice to the index; slices before `first` are over.
+#[cold]
+fn add_to_index<K: Key + ?Sized, S: Data>(
+    index: &mut SliceIndex<K, S>,
+    (slice, first): (SliceId, SliceId),
+    mut reader: ShareReader<Spilled<K, S>>,
+    combine: &impl Fn(&K, &mut S, S),
+) -> Result<()> {
+    let mut goes_on = true;
+    while goes_on {
+        let (mut table, mut heap) = (GroupTable::<K, S>::new(), 0);
+        while goes_on && table.len() < CHUNK && heap < UNACCOUNTED {
+            let read = reader.next(
+                |(hash, ..)| *hash,
+                // Slices of such windows are written as they are, and never as sums of several.
+                |(hash, key, (_, state))| {
+                    heap += state.heap_size();
+                    let lent = K::lent(&key);
+                    match table.find(hash, lent.probe()) {
+                        Some(there) => combine(lent, there, state),
+                        None => drop(table.upsert(hash, lent.probe(), lent, || state)),
+                    }
+                },
+            )?;
+            goes_on = read.is_some();
+        }
+        index.add((slice, first), table.into_drain(), combine)?;
+    }
+    Ok(())
 }
 
 /// The parts of a window that is emitted from disk.

@@ -1,5 +1,6 @@
 //! The window state of a task: open slices, rolling aggregates, and slices kept for later updates.
 
+use super::counts::KeyCounts;
 use super::feed::Feed;
 use super::on_disk::{Merging, OnDisk, Step};
 use crate::config::StateBackend;
@@ -19,8 +20,8 @@ use crate::time::Timestamp;
 use std::collections::VecDeque;
 use std::mem::needs_drop;
 
-/// Windows of which more overlap stay in memory: what is on disk is read as often.
-const OVERLAP: i64 = 32;
+/// Windows of which more overlap stay in memory: what is on disk is read as often, from files of as many slices.
+const OVERLAP: i64 = 1024;
 /// The bytes that the table of each slice may always occupy.
 const LEAST_TABLE: usize = 4 << 10;
 /// What later slices take while a window is read back is one part in so many of the budget, at most.
@@ -90,15 +91,19 @@ pub(super) struct Windows<I: Record + ?Sized, F: Feed<I>> {
     /// The keys of each window that have to be emitted again.
     changed: Slices<F::Key, (), WindowId>,
     /// The number of times that each key of a window was emitted again.
-    pub(super) updates: Slices<F::Key, u32, WindowId>,
+    pub(super) updates: KeyCounts<F::Key, u32>,
     /// Whether slices are kept after their windows were emitted.
     pub(super) keeps: bool,
     /// Heap memory of the states of slices.
     pub(super) weighed: HeapEstimate<F::State>,
     /// Memory of the rolling aggregates, apart from the table.
     pub(super) rolled: HeapEstimate<Rolling<F::State>>,
-    /// Bytes that early results use for these windows.
-    beside: usize,
+    /// Bytes that early results use for these windows, and those of them that stay in memory in any case.
+    beside: [usize; 2],
+    /// Whether all slices have gone to disk, and what early results use is to follow.
+    pub(super) evicted: bool,
+    /// Whether late updates have used memory that is not accounted for.
+    grown: bool,
     reservation: Reservation,
     /// Whether the windows could go to disk if the state backend allowed it.
     in_memory: bool,
@@ -131,20 +136,23 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Creates empty windows. `early` says whether there are early results; if so, slices that several windows
     /// share must be kept.
     pub(super) fn new(cx: &TaskContext<'_>, op: Op, feed: F, frames: Frames, early: bool) -> Self {
-        // What is emitted more than once is looked up by key.
-        let may_spill = !early && !frames.allows_lateness() && frames.overlap() <= OVERLAP;
+        let may_spill = frames.overlap() <= OVERLAP;
         let in_memory = may_spill && cx.state_backend == StateBackend::Memory;
-        let on_disk = (may_spill && !in_memory).then(|| OnDisk::new(cx, &op));
+        let late = frames.allows_lateness();
+        let on_disk = (may_spill && !in_memory).then(|| OnDisk::new(cx, &op, early || late));
+        let updates = KeyCounts::new(cx, late && on_disk.is_some());
         let reservation = match on_disk {
             Some(_) => cx.keyed(op.id()),
             None => cx.fixed(op.id()),
         };
         Self {
             on_disk,
-            keeps: frames.allows_lateness() || (early && !frames.is_one_slice()),
+            keeps: late || (early && !frames.is_one_slice()),
             weighed: HeapEstimate::new(),
             rolled: HeapEstimate::new(),
-            beside: 0,
+            beside: [0; 2],
+            evicted: false,
+            grown: false,
             op,
             feed,
             frames,
@@ -160,7 +168,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             kept: Slices::new(),
             behind: Slices::new(),
             changed: Slices::new(),
-            updates: Slices::new(),
+            updates,
             reservation,
             in_memory,
             failed: false,
@@ -192,11 +200,13 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             if !self.may_grow(way) {
                 return;
             }
-            // All tables have gone to disk, of which none is behind.
+            // All tables have gone to disk, but those that are behind.
             if self.current.is_none() {
                 let slice = self.feed.slice(&item);
-                let Destination::Table(begun) = self.turn_to(slice, at) else { return };
-                place = begun;
+                place = match self.turn_to(slice, at) {
+                    Destination::Table(place) | Destination::Behind(place) => place,
+                    Destination::Late | Destination::Nowhere => return,
+                };
             }
         }
         self.weighed.changed();
@@ -238,20 +248,35 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.reserve(grown)
     }
 
-    /// Sets the bytes that early results use and reserves memory for them; fails the job if it is not
-    /// available.
-    pub(super) fn use_beside(&mut self, bytes: usize) -> bool {
-        self.beside = bytes;
+    /// Sets the bytes that early results use, in all and of what stays in memory in any case, and reserves memory for them;
+    /// fails the job if it is not available.
+    pub(super) fn use_beside(&mut self, bytes: usize, least: usize) -> bool {
+        self.beside = [bytes, least];
         self.reserve(0)
+    }
+
+    /// As [`use_beside`](Self::use_beside), when these bytes have become fewer.
+    pub(super) fn uses_less_beside(&mut self, bytes: usize, least: usize) {
+        self.beside = [bytes, least];
+        let bytes = self.bytes();
+        let _ = self.reservation.try_resize(bytes);
+    }
+
+    /// Fails the job.
+    #[cold]
+    pub(super) fn fail(&mut self, error: Error) {
+        if !std::mem::replace(&mut self.failed, true) {
+            self.op.fail(error);
+        }
     }
 
     /// Called between two batches, while no window is being emitted: accounts for what states own.
     pub(super) fn account(&mut self) {
         let lacks_room = || {
             let planted = || {
-                // Where windows overlap, when several have been emitted.
-                let is_due = match self.frames.is_one_slice() {
-                    true => self.coming.keys() % 2 == 1,
+                // Where windows overlap that have one result, when several have been emitted.
+                let is_due = match self.keeps || self.frames.is_one_slice() {
+                    true => (self.coming.keys() + self.kept.keys()) % 2 == 1,
                     false => self.fired.is_some_and(|fired| fired.rem_euclid(7) == 3),
                 };
                 is_planted(Fault::HasNoRoom) && is_due
@@ -274,7 +299,7 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         if rolled {
             self.weigh_rolled();
         }
-        if states || rolled {
+        if states || rolled || std::mem::take(&mut self.grown) {
             self.reserve(0);
         }
     }
@@ -292,9 +317,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     }
 
     fn bytes(&self) -> usize {
-        let given = self.kept.bytes() + self.behind.bytes() + self.updates.bytes() + self.beside;
+        let kept = self.kept.bytes() + self.behind.bytes() + self.updates.bytes();
         let rolling = self.entered_bytes + self.rolling.bytes() + self.rolled.bytes();
-        self.coming.bytes() + self.weighed.bytes() + rolling + given
+        let on_disk = self.on_disk.as_ref().map_or(0, OnDisk::memory);
+        self.coming.bytes() + self.weighed.bytes() + rolling + kept + on_disk + self.beside[0]
     }
 
     /// Reserves memory for the current state and `grown` bytes more.
@@ -333,52 +359,82 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         }
         self.reservation.refused(format!(
             "the windows of one of its tasks hold {} keys in their open slices, for which the memory \
-             budget of {} bytes has no room, and windows with early or late results, or of which more than {OVERLAP} overlap, do \
-             not go to disk; shorter ones, a smaller state (as of a count, in place of a list), or less lateness need less",
+             budget of {} bytes has no room, and windows of which more than {OVERLAP} overlap do not go to disk; shorter \
+             ones, a smaller state (as of a count, in place of a list), or less lateness need less",
             self.coming.keys(),
             self.reservation.pool().limit(),
         ))
     }
 
-    /// The bytes that tables may always occupy where they can go to disk: with less, they would go there all the time.
+    /// The bytes that tables and stores may always occupy where they can go to disk: with less, they would go there all the
+    /// time.
     fn least(&self) -> usize {
-        ALWAYS + self.coming.len() * LEAST_TABLE
+        let tables = (self.coming.len() + self.kept.len()) * LEAST_TABLE;
+        let stores = self.on_disk.as_ref().map_or(0, OnDisk::memory);
+        ALWAYS + tables + stores + self.updates.bytes_of_store() + self.beside[1]
     }
 
     /// Whether all there is is the state of one key, which is too large to be moved.
     fn is_one_large_state(&self) -> bool {
         let heap = self.weighed.bytes() + self.rolled.bytes();
-        self.coming.keys() + self.live == 1 && is_too_large(&self.reservation, heap)
+        // What is in the rolling aggregates is kept too, if any slice is.
+        let entered = if self.keeps { self.kept.keys() + self.behind.keys() } else { self.live };
+        self.coming.keys() + entered == 1 && is_too_large(&self.reservation, heap)
     }
 
-    /// Writes all slices to disk.
+    /// Writes all slices to disk, but for updates of those that were emitted, which are merged after each batch.
     #[cold]
     #[inline(never)]
     fn evict(&mut self) {
-        let written = self.write_rolling().and_then(|()| self.write_until(SliceId::MAX));
-        if let Err(error) = written {
-            self.failed = true;
-            self.op.fail(error);
+        let written = self.write_entered().and_then(|()| self.write_until(SliceId::MAX));
+        if let Err(error) = written.and_then(|()| self.updates.evict()) {
+            self.fail(error);
         }
         self.coming.drop_spares();
-        let _ = self.reservation.try_resize(0);
+        self.kept.drop_spares();
+        self.evicted = true;
+        let bytes = self.bytes();
+        let _ = self.reservation.try_resize(bytes);
     }
 
     /// Writes the slices up to this one to disk that have not entered.
     fn write_until(&mut self, last: SliceId) -> Result<()> {
         let Some(on_disk) = &mut self.on_disk else { return Ok(()) };
         self.current = None;
+        let fired = self.fired.unwrap_or(WindowId::MIN);
         while let Some((slice, table)) = self.coming.take_until(last) {
-            on_disk.write_table(slice, table.into_drain())?;
+            // Later updates of a slice whose first window was emitted are in the kept slice too.
+            if !(self.keeps && self.frames.windows(slice).0 <= fired) {
+                on_disk.write_table(slice, table.into_drain())?;
+            }
         }
-        self.weighed = HeapEstimate::new();
-        for state in self.coming.values() {
-            self.weighed.comes(state);
-        }
+        let Self { weighed, coming, behind, kept, .. } = self;
+        *weighed = HeapEstimate::new();
+        let states = coming.values().chain(behind.values()).chain(kept.values());
+        states.for_each(|state| weighed.comes(state));
         Ok(())
     }
 
-    /// Writes the slices to disk that have entered.
+    /// Writes the slices to disk that have entered, or are kept.
+    fn write_entered(&mut self) -> Result<()> {
+        if self.keeps { self.write_kept() } else { self.write_rolling() }
+    }
+
+    /// Writes the slices to disk that are kept. What has entered is part of them.
+    fn write_kept(&mut self) -> Result<()> {
+        let Some(on_disk) = &mut self.on_disk else { return Ok(()) };
+        while let Some((slice, table)) = self.kept.take_until(SliceId::MAX) {
+            on_disk.write_table(slice, table.into_drain())?;
+        }
+        if !self.rolling.is_empty() {
+            (self.rolling, self.rolled) = (GroupTable::new(), HeapEstimate::new());
+        }
+        self.entered.clear();
+        (self.live, self.entered_bytes) = (0, 0);
+        Ok(())
+    }
+
+    /// Writes the slices to disk that have entered, where none is kept.
     fn write_rolling(&mut self) -> Result<()> {
         let Some(on_disk) = &mut self.on_disk else { return Ok(()) };
         if self.rolling.is_empty() {
@@ -407,13 +463,17 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
 
     /// The bytes that were written to disk.
     pub(super) fn spilled(&self) -> u64 {
-        self.on_disk.as_ref().map_or(0, OnDisk::bytes)
+        self.on_disk.as_ref().map_or(0, OnDisk::bytes) + self.updates.spilled()
     }
 
     /// The next window that has records, if it is not after `until`.
     pub(super) fn next_window(&self, until: WindowId) -> Option<WindowId> {
         let after = self.fired.map_or(WindowId::MIN, |fired| fired + 1);
-        let on_disk = self.on_disk.as_ref().and_then(OnDisk::first);
+        let on_disk = self.on_disk.as_ref().and_then(|on_disk| match self.fired {
+            // Some are of windows that were emitted.
+            Some(fired) if self.keeps => on_disk.first_from(self.frames.slices(fired + 1).0),
+            _ => on_disk.first(),
+        });
         let coming = self.coming.first().into_iter().chain(on_disk).min();
         let coming = coming.map(|slice| self.frames.windows(slice).0.max(after));
         let rolling = (self.live > 0).then_some(after);
@@ -424,8 +484,14 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Starts emitting a window.
     pub(super) fn begin(&mut self, window: WindowId) -> Phase<F::Key, F::State> {
         let slices = self.frames.slices(window);
-        let on_disk = self.on_disk.as_ref().and_then(OnDisk::first);
-        if on_disk.is_some_and(|slice| slice <= slices.1) {
+        if self.keeps && self.frames.is_one_slice() && self.coming.first() == Some(slices.0) {
+            // A copy is kept.
+            let copied = self.coming.at(0).map_or(0, |table| table.bytes());
+            if !self.reserve(copied) {
+                return Phase::Taking;
+            }
+        }
+        if self.on_disk.as_ref().is_some_and(|on_disk| on_disk.has_any(slices)) {
             self.write_window(slices.1);
             if self.failed {
                 return Phase::Taking;
@@ -446,10 +512,9 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// Writes what is still in memory of a window that is on disk; and all else, unless it takes little of the room in which the
     /// window is read back.
     fn write_window(&mut self, last: SliceId) {
-        let written = self.write_rolling().and_then(|()| self.write_until(last));
+        let written = self.write_entered().and_then(|()| self.write_until(last));
         if let Err(error) = written {
-            self.failed = true;
-            return self.op.fail(error);
+            return self.fail(error);
         }
         let bytes = self.bytes();
         if bytes > self.reservation.pool().limit() / LITTLE || !self.reservation.try_resize(bytes) {
@@ -465,16 +530,20 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     ) -> Option<Phase<F::Key, F::State>> {
         let Self { op, feed, frames, on_disk, weighed, failed, .. } = self;
         let on_disk = on_disk.as_mut()?;
-        match merging.go_on(on_disk, (op, feed), weighed) {
+        let step = merging.go_on(on_disk, (op, feed), weighed).and_then(|step| {
+            // Late records may still change them where they are allowed.
+            if matches!(step, Step::Over) && !frames.allows_lateness() {
+                on_disk.forget_where(|slice| frames.windows(slice).1 <= window)?;
+            }
+            Ok(step)
+        });
+        match step {
             Ok(Step::Read) => None,
             Ok(Step::Give(table)) => {
                 let rest = std::mem::replace(merging, Box::new(Merging::new((0, 0))));
                 Some(Phase::Whole(window, table, Some(rest)))
             }
-            Ok(Step::Over) => {
-                on_disk.forget_where(|slice| frames.windows(slice).1 <= window);
-                Some(Phase::Taking)
-            }
+            Ok(Step::Over) => Some(Phase::Taking),
             Err(error) => {
                 *failed = true;
                 op.fail(error);
@@ -498,10 +567,11 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
     /// The next phase for windows that have emitted results and have changed, if there is any.
     pub(super) fn update(&mut self) -> Option<Phase<F::Key, F::State>> {
         if let Some((slice, table)) = self.behind.take_until(SliceId::MAX) {
-            self.current = None;
+            (self.current, self.grown) = (None, true);
             return Some(Phase::Joining(slice, table.into_drain()));
         }
         let (window, keys) = self.changed.take_until(WindowId::MAX)?;
+        self.grown = true;
         Some(Phase::Again(window, keys.into_drain()))
     }
 
@@ -541,24 +611,69 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         true
     }
 
-    /// Combines the states of a key in the kept slices of a window, and counts the update.
+    /// Combines the states of a key in the kept slices of a window, and counts the update. Fails the job if what is on disk
+    /// cannot be read.
     pub(super) fn again(&mut self, window: WindowId, key: &F::Key) -> Option<(F::State, u32)> {
+        let hash = F::Key::hash(key.probe());
+        let on_disk = match self.recall_late((hash, key), window) {
+            Ok(on_disk) => on_disk,
+            Err(error) => {
+                self.fail(error);
+                return None;
+            }
+        };
         let (from, to) = self.frames.slices(window);
         let (probe, mut total) = (key.probe(), None);
-        let hash = F::Key::hash(probe);
         let Self { op, feed, kept, updates, .. } = self;
-        kept.each_in(from, to, |table| {
-            let Some(state) = table.find(hash, probe) else { return };
-            match &mut total {
-                None => total = Some(state.clone()),
-                Some(total) => {
-                    guard(op, || guard_key(key, || feed.combine(total, state.clone())));
-                }
+        let mut add = |state: F::State| match &mut total {
+            None => total = Some(state),
+            Some(total) => guard(op, || guard_key(key, || feed.combine(total, state))),
+        };
+        let mut on_disk = on_disk.into_iter().peekable();
+        kept.each_numbered(from, to, |slice, table| {
+            while let Some((_, state)) = on_disk.next_if(|(other, _)| *other <= slice) {
+                add(state);
+            }
+            if let Some(state) = table.find(hash, probe) {
+                add(state.clone());
             }
         });
-        let count = updates.table(window).upsert(hash, probe, key, || 0);
+        on_disk.for_each(|(_, state)| add(state));
+        let count = updates.windows.table(window).upsert(hash, probe, key, || 0);
         *count += 1;
         Some((total?, *count))
+    }
+
+    /// Takes the number of late results of a key back from disk, if it is there, and returns a copy of what the key has on disk
+    /// in the slices of a window.
+    fn recall_late(
+        &mut self,
+        (hash, key): (u64, &F::Key),
+        window: WindowId,
+    ) -> Result<Vec<(SliceId, F::State)>> {
+        if self.updates.any_on_disk() {
+            self.updates.recall((hash, key), (window, window))?;
+        }
+        let mut states = Vec::new();
+        if self.on_disk.as_ref().is_some_and(|on_disk| !on_disk.is_empty()) {
+            self.states_on_disk((hash, key), self.frames.slices(window), &mut states)?;
+        }
+        Ok(states)
+    }
+
+    /// Appends what a key has on disk in some slices, from the first to the last, in their order.
+    pub(super) fn states_on_disk(
+        &mut self,
+        key: (u64, &F::Key),
+        slices: (SliceId, SliceId),
+        states: &mut Vec<(SliceId, F::State)>,
+    ) -> Result<()> {
+        let Self { op, feed, on_disk, .. } = self;
+        let Some(on_disk) = on_disk else { return Ok(()) };
+        let combine = |key: &F::Key, into: &mut F::State, from: F::State| {
+            guard(op, || guard_key(key, || feed.combine(into, from)));
+        };
+        on_disk.states_of(key, slices, &combine, states)
     }
 
     /// Records that all windows up to `until` have been emitted or were empty. The event is passed on after that.
@@ -578,7 +693,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
             (self.rolling, self.live) = (GroupTable::new(), 0);
         }
         while self.kept.take_until(SliceId::MAX).is_some() {}
-        while self.updates.take_until(WindowId::MAX).is_some() {}
+        self.updates.restart();
+        if let Some(on_disk) = &mut self.on_disk {
+            on_disk.clear();
+        }
     }
 
     /// Drops what was kept for windows that accept no more records.
@@ -588,7 +706,16 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         while self.kept.first().is_some_and(|slice| self.frames.windows(slice).1 <= over) {
             self.kept.take_until(SliceId::MAX);
         }
-        while self.updates.take_until(over).is_some() {}
+        let Self { frames, on_disk, updates, keeps, .. } = self;
+        let forgotten = updates.forget_until(over).and_then(|()| match on_disk {
+            Some(on_disk) if *keeps => {
+                on_disk.forget_where(|slice| frames.windows(slice).1 <= over)
+            }
+            _ => Ok(()),
+        });
+        if let Err(error) = forgotten {
+            self.fail(error);
+        }
     }
 
     /// Adds some of a slice's keys to the rolling aggregates; returns whether there are more.

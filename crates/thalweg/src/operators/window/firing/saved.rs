@@ -1,5 +1,6 @@
 //! Windows in checkpoints: what a task holds of them when a barrier has passed, and everything before it is emitted.
 
+use super::counts::KeyCounts;
 use super::early::{Earlies, Had};
 use super::feed::Feed;
 use super::open::Windows;
@@ -7,7 +8,7 @@ use crate::checkpoint::{OTHER_TASKS, Redistribution, Saving, StateHandle};
 use crate::data::{Data, Key, Portable, Record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::PartialBatch;
-use crate::flow::{CHUNK, Event};
+use crate::flow::{CHUNK, Event, Op};
 use crate::operators::window::frames::{SliceId, WindowId};
 use crate::operators::window::rolling::Rolling;
 use crate::operators::window::slices::Slices;
@@ -81,16 +82,19 @@ impl SavedWindows {
             saved.had = cx.state::<(Owned<F::Key>, (WindowId, Had))>(op, "early results", by_key);
             saved.changed = cx.state::<(Owned<F::Key>, Vec<SliceId>)>(op, "changed", by_key);
         }
-        saved.restore(cx.tasks, windows, earlies)?;
+        saved.restore(cx, windows, earlies)?;
         Ok(saved)
     }
 
     fn restore<I: Record + ?Sized, F: Feed<I>>(
         &self,
-        tasks: usize,
+        cx: &TaskContext<'_>,
         windows: &mut Windows<I, F>,
         early: &mut Earlies<F::Key, F::State>,
     ) -> Result<()> {
+        // First, as it also does again how keys came back that were in memory.
+        windows.updates.restore(&self.updates, cx.spill)?;
+        early.counts.restore(&self.had, cx.spill)?;
         let mut all = Vec::new();
         self.reached.restore(|reached: Reached| {
             all.push(reached);
@@ -100,7 +104,7 @@ impl SavedWindows {
             return Ok(());
         }
         let least = windows.frames.forgets_what_has_ended();
-        let reached = agreed(&all, self.task, tasks, least)
+        let reached = agreed(&all, self.task, cx.tasks, least)
             .map_err(|error| error.in_operator(&*windows.op.name()))?;
         (windows.fired, windows.over) = (reached.fired, reached.over);
         windows.entered_until = reached.entered;
@@ -114,7 +118,11 @@ impl SavedWindows {
         }
         match &mut windows.on_disk {
             Some(on_disk) => self.coming.restore_files(|file| on_disk.restore(&file))?,
-            None => self.coming.restore_files(|_| Err(windows.kept_off_disk()))?,
+            None => {
+                for handle in [&self.coming, &self.updates, &self.had] {
+                    handle.restore_files(|_| Err(windows.kept_off_disk()))?;
+                }
+            }
         }
         let Windows { rolling, rolled, live, updates, .. } = windows;
         restore_keys(&self.rolling, |hash, key: &F::Key, there: Rolling<F::State>| {
@@ -124,7 +132,7 @@ impl SavedWindows {
             Ok(())
         })?;
         restore_keys(&self.updates, |hash, key: &F::Key, (window, count): (WindowId, u32)| {
-            updates.table(window).upsert(hash, key.probe(), key, || count);
+            updates.windows.table(window).upsert(hash, key.probe(), key, || count);
             Ok(())
         })?;
         let mut entered = BTreeMap::<SliceId, Vec<PartialBatch<F::Key, F::State>>>::new();
@@ -143,15 +151,16 @@ impl SavedWindows {
             batches.into_iter().for_each(|batch| windows.has_entered(slice, batch));
         }
         restore_keys(&self.had, |hash, key: &F::Key, (window, had): (WindowId, Had)| {
-            early.had.table(window).upsert(hash, key.probe(), key, || had);
+            early.counts.windows.table(window).upsert(hash, key.probe(), key, || had);
             Ok(())
         })?;
         restore_keys(&self.changed, |hash, key: &F::Key, slices: Vec<SliceId>| {
-            early.heap += slices.capacity() * size_of::<SliceId>();
-            early.changed.upsert(hash, key.probe(), key, || slices);
+            let KeyCounts { changed, heap, .. } = &mut early.counts;
+            *heap += slices.capacity() * size_of::<SliceId>();
+            changed.upsert(hash, key.probe(), key, || slices);
             Ok(())
         })?;
-        windows.use_beside(early.bytes());
+        windows.use_beside(early.bytes(), early.least());
         Ok(())
     }
 
@@ -160,7 +169,7 @@ impl SavedWindows {
         &self,
         event: Event,
         windows: &mut Windows<I, F>,
-        early: &Earlies<F::Key, F::State>,
+        early: &mut Earlies<F::Key, F::State>,
     ) {
         let ended = event == Event::End;
         self.reached.save(event, |out| {
@@ -168,18 +177,25 @@ impl SavedWindows {
             let (fired, over, entered) = (*fired, *over, *entered_until);
             out.add(&Reached { task: self.task, ended, fired, over, entered });
         });
-        let Windows { op, coming, on_disk, .. } = &mut *windows;
+        let Windows { op, coming, on_disk, updates, failed, .. } = &mut *windows;
         self.coming.save(event, |out| {
             if !ended {
+                if *failed {
+                    out.refuse("some of its slices could not be moved to disk");
+                }
                 add_slices(coming, out, |state, bytes| state.encode(bytes));
                 let on_disk = on_disk.as_mut().map_or(Ok(()), |on_disk| on_disk.save(out));
                 on_disk.unwrap_or_else(|error| op.fail(error));
             }
         });
+        save_counts(&self.updates, event, updates, op);
+        save_counts(&self.had, event, &mut early.counts, op);
         let windows = &*windows;
-        save_slices(&self.kept, event, &windows.kept, |state, bytes| state.encode(bytes));
-        save_slices(&self.updates, event, &windows.updates, |count, bytes| count.encode(bytes));
-        save_slices(&self.had, event, &early.had, |had, bytes| had.encode(bytes));
+        self.kept.save(event, |out| {
+            if !ended {
+                add_slices(&windows.kept, out, |state, bytes| state.encode(bytes));
+            }
+        });
         self.rolling.save(event, |out| {
             windows.rolling.for_each(|key, there| {
                 if !ended && !there.is_empty() {
@@ -198,7 +214,7 @@ impl SavedWindows {
             }
         });
         self.changed.save(event, |out| {
-            early.changed.for_each(|key, slices| {
+            early.counts.changed.for_each(|key, slices| {
                 if !ended {
                     save_key(key, out, |bytes| slices.encode(bytes));
                 }
@@ -207,16 +223,17 @@ impl SavedWindows {
     }
 }
 
-/// Saves the tables of slices or windows.
-fn save_slices<K: Key + ?Sized, V, I: Copy + Ord + Data>(
+/// Saves the counts of keys.
+fn save_counts<K: Key + ?Sized, V: Data + Copy + Default + PartialEq>(
     handle: &StateHandle,
     event: Event,
-    slices: &Slices<K, V, I>,
-    encode: impl Fn(&V, &mut Vec<u8>),
+    counts: &mut KeyCounts<K, V>,
+    op: &Op,
 ) {
     handle.save(event, |out| {
         if event != Event::End {
-            add_slices(slices, out, encode);
+            add_slices(&counts.windows, out, |count, bytes| count.encode(bytes));
+            counts.save(out).unwrap_or_else(|error| op.fail(error));
         }
     });
 }
