@@ -14,7 +14,7 @@ use thalweg::checkpoint::CheckpointDir;
 use thalweg::config::{CheckpointConfig, Config, StateBackend};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
-use thalweg::operators::window::{EventTimeWindow, Pane, SessionWindow};
+use thalweg::operators::window::{Early, EventTimeWindow, Pane, SessionWindow, Timing};
 use thalweg::time::Timestamp;
 use thalweg::{Chain, Environment, ErrorKind, Output, Stream};
 
@@ -248,6 +248,118 @@ fn windows_that_overlap_are_restored() {
     restored(windows::<45_000, 3>, of_windows(45_000, 3));
 }
 
+/// The timestamp of a number, of which each fiftieth comes far too late.
+fn late_at(n: u64) -> i64 {
+    let late = if n % 50 == 49 { RECORDS / 3 } else { 0 };
+    n.cast_signed() - late.cast_signed()
+}
+
+/// Windows as [`windows`], whose results late records change: the start, the key and the greatest count of each.
+fn late_windows<const SIZE: u64, const OVERLAP: u64>(
+    env: &Environment,
+    run: &Run,
+) -> Output<Vec<(i64, u64, u64)>> {
+    let micros = |n: u64| Duration::from_micros(n);
+    let run = run.clone();
+    let timed = env
+        .range(0..RECORDS)
+        .inspect(move |_| run.see())
+        .assign_timestamps(|n| Timestamp::from_micros(late_at(*n)), Watermarks::monotonous());
+    let windows = EventTimeWindow::sliding(micros(SIZE), micros(SIZE / OVERLAP));
+    // None is dropped, in whatever order tasks take parts of the range.
+    let windows = windows.allowed_lateness(micros(2 * RECORDS));
+    let counts = timed.group_by(|n| format!("{:0150}", n % KEYS)).window(windows).count();
+    let counts = counts.unkey().map(|(key, pane)| {
+        let key: u64 = key.parse().unwrap();
+        ((pane.start.as_micros(), key), pane.value)
+    });
+    let last = counts.group_by(|(window, _)| *window).max(|(_, count)| *count);
+    last.unkey().map(|((start, key), count)| (start, key, count)).collect()
+}
+
+/// The number of records of each key in each window, by the timestamps of the records.
+fn of_late_windows(size: u64, overlap: u64) -> impl Iterator<Item = (i64, u64, u64)> {
+    let (size, slide) = (size.cast_signed(), (size / overlap).cast_signed());
+    let mut counts = BTreeMap::<(i64, u64), u64>::new();
+    for n in 0..RECORDS {
+        let last = late_at(n).div_euclid(slide) * slide;
+        for start in (0..size / slide).map(|before| last - before * slide) {
+            *counts.entry((start, n % KEYS)).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|((start, key), count)| (start, key, count))
+}
+
+#[test]
+fn windows_with_late_results_are_restored() {
+    restored(late_windows::<20_000, 1>, of_late_windows(20_000, 1));
+}
+
+#[test]
+fn windows_that_overlap_with_late_results_are_restored() {
+    restored(late_windows::<30_000, 2>, of_late_windows(30_000, 2));
+}
+
+/// Windows as [`windows`] that have a result after every two records of a key: the start, the number of the result, or 0 at the
+/// end, and the number of records.
+fn early_windows<const SIZE: u64, const OVERLAP: u64>(
+    env: &Environment,
+    run: &Run,
+) -> Output<Vec<(i64, u32, u64)>> {
+    let micros = |n: u64| Duration::from_micros(n);
+    let at = |n: &u64| Timestamp::from_micros(n.cast_signed());
+    let (run, disorder) = (run.clone(), Watermarks::bounded_disorder(micros(RECORDS)));
+    let timed = env.range(0..RECORDS).inspect(move |_| run.see()).assign_timestamps(at, disorder);
+    let windows = EventTimeWindow::sliding(micros(SIZE), micros(SIZE / OVERLAP));
+    let windows = windows.early(Early::every(2));
+    let counts = timed.group_by(|n| format!("{:0150}", n % KEYS)).window(windows).count();
+    counts
+        .unkey()
+        .map(|(_, pane)| (pane.start.as_micros(), number(pane.timing), pane.value))
+        .collect()
+}
+
+/// The number of an early result, or 0.
+fn number(timing: Timing) -> u32 {
+    match timing {
+        Timing::Early(number) => number,
+        _ => 0,
+    }
+}
+
+/// The results of windows in which each key has so many records, with one after every two of them.
+fn with_early_results(
+    counts: impl Iterator<Item = (i64, u64, u64)>,
+) -> impl Iterator<Item = (i64, u32, u64)> {
+    counts.flat_map(|(start, _, count)| {
+        let early = (1..).zip((2..=count).step_by(2)).map(move |(n, count)| (start, n, count));
+        early.chain([(start, 0, count)])
+    })
+}
+
+/// The number of records of each key in each window, where none is late.
+fn of_early_windows(size: u64, overlap: u64) -> impl Iterator<Item = (i64, u32, u64)> {
+    let (size, slide) = (size.cast_signed(), (size / overlap).cast_signed());
+    let mut counts = BTreeMap::<(i64, u64), u64>::new();
+    for n in 0..RECORDS {
+        let last = n.cast_signed().div_euclid(slide) * slide;
+        for start in (0..size / slide).map(|before| last - before * slide) {
+            *counts.entry((start, n % KEYS)).or_default() += 1;
+        }
+    }
+    with_early_results(counts.into_iter().map(|((start, key), count)| (start, key, count)))
+}
+
+#[test]
+fn windows_with_early_results_are_restored() {
+    restored(early_windows::<50_000, 1>, of_early_windows(50_000, 1));
+}
+
+#[test]
+fn windows_that_overlap_with_early_results_are_restored() {
+    restored(early_windows::<40_000, 2>, of_early_windows(40_000, 2));
+}
+
 /// Numbers that follow one another, of which eight have a key, as timestamps that are at most as far apart as all are.
 fn in_eights(
     env: &Environment,
@@ -363,6 +475,44 @@ fn jobs_go_on_with_another_state_backend() {
     let error = finish_with(again.path(), counts, StateBackend::Memory, 64 << 20).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
     assert!(error.message().contains("state backend `memory`"), "{error}");
+}
+
+#[test]
+fn windows_with_early_results_go_on_with_another_state_backend() {
+    let early: Job<_> = early_windows::<50_000, 1>;
+    let folder = interrupted(early, 2);
+    let mut expected: Vec<_> = of_early_windows(50_000, 1).collect();
+    expected.sort();
+    for (backend, memory) in
+        [(StateBackend::Disk, MEMORY), (StateBackend::MemoryThenDisk, 256 << 20)]
+    {
+        let again = copy(folder.path());
+        let mut found = finish_with(again.path(), early, backend, memory).unwrap();
+        found.sort();
+        assert!(found == expected, "{backend}: {} of {}", found.len(), expected.len());
+    }
+    let again = copy(folder.path());
+    let error = finish_with(again.path(), early, StateBackend::Memory, 256 << 20).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
+    assert!(error.message().contains("state backend `memory`"), "{error}");
+}
+
+/// What is in a checkpoint of a job with enough memory goes to disk in one that has little.
+#[test]
+fn windows_with_early_results_go_on_with_less_memory() {
+    let early: Job<_> = early_windows::<50_000, 1>;
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = environment(folder.path(), 2).config().clone();
+    config.memory = 256 << 20;
+    interrupt(folder.path(), &Environment::with_config(config), early, false);
+    assert_eq!(spilled(folder.path()).len(), 0);
+    let mut expected: Vec<_> = of_early_windows(50_000, 1).collect();
+    expected.sort();
+    let again = copy(folder.path());
+    let (mut found, read) = finish(again.path(), early, 3).unwrap();
+    found.sort();
+    assert!(found == expected, "{} of {}", found.len(), expected.len());
+    assert!(read < RECORDS, "it has begun anew");
 }
 
 #[test]
@@ -608,6 +758,58 @@ fn every_way_to_interrupt_a_job_that_spills_is_sound() {
         .must_restore()
         .seeds(8)
         .equals((0..1000).flat_map(|n| [long(n), long(n), long(n)]));
+}
+
+/// The number of records of each key in each window of 2000 microseconds, one of which begins every 1000.
+fn of_two_thousand(at: impl Fn(u64) -> i64) -> BTreeMap<(i64, u64), u64> {
+    let mut counts = BTreeMap::new();
+    for n in 0..3000 {
+        let last = at(n).div_euclid(1000) * 1000;
+        for start in [last, last - 1000] {
+            *counts.entry((start, n % 500)).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn every_way_to_interrupt_windows_with_several_results_that_spill_is_sound() {
+    let micros = |n: u64| Duration::from_micros(n);
+    let dealt = |task: usize, tasks: usize| (task as u64..3000).step_by(tasks);
+    let long = |n: &u64| format!("{:01000}", n % 500);
+    let windows = EventTimeWindow::sliding(micros(2000), micros(1000));
+    check(|env| {
+        let at = |n: &u64| Timestamp::from_micros(n.cast_signed());
+        let disorder = Watermarks::bounded_disorder(micros(3000));
+        let timed = env.parallel_iter(dealt).assign_timestamps(at, disorder);
+        let counts = timed.group_by(long).window(windows.early(Early::every(2))).count();
+        counts.unkey().map(|(_, pane)| (pane.start.as_micros(), number(pane.timing), pane.value))
+    })
+    .any_tasks()
+    .memory(1 << 12)
+    .must_restore()
+    .seeds(8)
+    .equals({
+        let counts = of_two_thousand(u64::cast_signed).into_iter();
+        with_early_results(counts.map(|((start, key), count)| (start, key, count)))
+    });
+    // Of those that come far too late, each changes a result.
+    let late_at = |n: u64| n.cast_signed() - if n % 10 == 9 { 1500 } else { 0 };
+    check(|env| {
+        let at = move |n: &u64| Timestamp::from_micros(late_at(*n));
+        let timed = env.parallel_iter(dealt).assign_timestamps(at, Watermarks::monotonous());
+        let windows = windows.allowed_lateness(micros(10_000));
+        let counts = timed.group_by(long).window(windows).count().unkey().map(|(key, pane)| {
+            let key: u64 = key.parse().unwrap();
+            ((pane.start.as_micros(), key), pane.value)
+        });
+        counts.group_by(|(window, _)| *window).max(|(_, count)| *count).unkey()
+    })
+    .any_tasks()
+    .memory(1 << 12)
+    .must_restore()
+    .seeds(8)
+    .equals(of_two_thousand(late_at));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use std::time::Duration;
 use thalweg::config::{Config, HostConfig, Scheduler, Secret, StateBackend};
 use thalweg::operators::keyed::{Process, ProcessContext, Timer};
 use thalweg::operators::time::Watermarks;
-use thalweg::operators::window::{CountWindow, EventTimeWindow, GlobalWindow, SessionWindow};
+use thalweg::operators::window::{
+    CountWindow, Early, EventTimeWindow, GlobalWindow, SessionWindow,
+};
 use thalweg::time::Timestamp;
 use thalweg::{Chain, Environment, ErrorKind, Output, Stream};
 
@@ -313,6 +315,19 @@ fn windows_go_to_disk() {
         let lists = by.window(windows).aggregate(|a| a.to_vec());
         sum(lists.unkey().map(|(_, pane)| bytes(&pane.value)))
     });
+    run("windows with late results", Must::Spill, ALL, |env| {
+        let windows = EventTimeWindow::tumbling(long / 3).allowed_lateness(long);
+        let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        let lists = by.window(windows).aggregate(|a| a.to_vec());
+        sum(lists.unkey().map(|(_, pane)| bytes(&pane.value)))
+    });
+    // Each key has a result in each of the three windows after every twenty records.
+    run("windows with early results", Must::Spill, 2 * ALL, |env| {
+        let windows = EventTimeWindow::tumbling(long / 3).early(Early::every(20));
+        let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
+        let lists = by.window(windows).aggregate(|a| a.to_vec());
+        sum(lists.unkey().map(|(_, pane)| bytes(&pane.value)))
+    });
     run("windows whose sums are subtracted", Must::Spill, 3 * RECORDS, |env| {
         let windows = EventTimeWindow::sliding(long, long / 3);
         let counts = timed(env).map(text).group_by(|text| text.clone()).window(windows).count();
@@ -323,11 +338,6 @@ fn windows_go_to_disk() {
 #[test]
 fn windows_are_refused_by_name() {
     let long = Duration::from_secs(RECORDS);
-    run("late results", Must::Refuse("window ("), 0, |env| {
-        let windows = EventTimeWindow::tumbling(long).allowed_lateness(long);
-        let by = timed(env).map(text).group_by(|text| text[LONG - 3..].to_owned());
-        sum(by.window(windows).aggregate(|a| a.to_vec()).unkey().map(|_| 1))
-    });
     run("a window of one key", Must::Refuse("window ("), 0, |env| {
         let by = timed(env).map(text).group_by(|_| ());
         let windows = EventTimeWindow::tumbling(long);
