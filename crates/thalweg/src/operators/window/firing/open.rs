@@ -394,7 +394,10 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.kept.drop_spares();
         self.evicted = true;
         let bytes = self.bytes();
-        let _ = self.reservation.try_resize(bytes);
+        if !self.reservation.try_resize(bytes) {
+            // What may be there in any case must not keep the rest of the budget from the windows that are read back.
+            let _ = self.reservation.try_resize(bytes.saturating_sub(self.least()));
+        }
     }
 
     /// Writes the slices up to this one to disk that have not entered.
