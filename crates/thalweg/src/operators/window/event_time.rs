@@ -112,8 +112,9 @@ impl<E> EventTimeWindow<E> {
     /// one result.
     ///
     /// Costs memory: slices are kept for this much longer, on disk beyond the budget. A late record costs as many
-    /// look-ups as its windows have slices. As a result's timestamp is the last of its window, windows over such results need at least
-    /// the same lateness to include them. A size of more than 1,048,576 slides is refused at the job's start.
+    /// look-ups as its windows have slices. As a result's timestamp is the last of its window, windows over such
+    /// results need at least the same lateness to include them. A size of more than 1,048,576 slides is refused at
+    /// the job's start.
     pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
         self.lateness = lateness;
         self

@@ -100,7 +100,7 @@ struct Note {
 }
 
 impl<K: Key + ?Sized, S: Data> OnDisk<K, S> {
-    /// No slices of windows that have several results or one.
+    /// No slices yet. Windows may have `several` results, for which single keys are to be found.
     pub(super) fn new(cx: &TaskContext<'_>, op: &Op, several: bool) -> Self {
         let (spill, reservation) = (cx.spill.clone(), cx.keyed(op.id()));
         let index = several.then(|| SliceIndex::new(spill.clone(), cache(cx)));
