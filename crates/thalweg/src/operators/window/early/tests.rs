@@ -385,10 +385,12 @@ fn early_results_on_disk_are_the_same() {
     pass_without_room(module_path!(), &tests);
 }
 
+/// More keys than there is memory for.
+const KEYS: u64 = 800;
+
 /// The results of windows with so little memory that keys go to disk between any two of their five records: the start of the
 /// window, the key, the timing and the number of records.
 fn results_on_disk(size: i64, slide: i64, early: Early) -> Vec<(i64, u64, Timing, u64)> {
-    const KEYS: u64 = 2000;
     let env = in_one_task(1 << 17);
     let window = EventTimeWindow::sliding(micros(size), micros(slide)).early(early);
     let counts = env
@@ -416,7 +418,7 @@ fn early_results_come_from_disk() {
     for (size, slide, starts) in [(100, 100, vec![0_i64]), (100, 50, vec![0, 50])] {
         let results = results_on_disk(size, slide, Early::every(2));
         let of_window = [(Timing::Early(1), 2_u64), (Timing::Early(2), 4), (Timing::OnTime, 5)];
-        let keys = starts.iter().flat_map(|start| (0..2000_u64).map(move |key| (*start, key)));
+        let keys = starts.iter().flat_map(|start| (0..KEYS).map(move |key| (*start, key)));
         let expected = keys
             .flat_map(|(start, key)| of_window.map(|(timing, count)| (start, key, timing, count)));
         assert!(results.into_iter().eq(expected), "{size}, {slide}");
@@ -432,7 +434,7 @@ fn early_results_come_from_disk() {
             assert!(early.is_sorted_by(|a, b| a.3 < b.3), "{of_window:?}");
             windows += 1;
         }
-        assert_eq!(windows, 2000 * starts.len());
+        assert_eq!(windows, KEYS as usize * starts.len());
     }
 }
 
