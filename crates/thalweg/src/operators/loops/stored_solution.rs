@@ -6,6 +6,7 @@ use crate::data::{Data, DecodeError, Key, Schema};
 use crate::error::{Error, Result};
 use crate::flow::Event;
 use crate::plan::TaskContext;
+use crate::state::ShareReader;
 use crate::support::keyed_timers::{KeyedTimers, NoClock, TimedState, TimerClock};
 use crate::support::queue::Waiting;
 use std::mem::needs_drop;
@@ -83,6 +84,11 @@ impl<V: Data> TimedState for Entry<V> {
     }
 }
 
+/// The next of values on disk. That records of their type are values is not known where that is a key.
+fn next_of<T: Data>(reader: &mut ShareReader<T>) -> Result<Option<T>> {
+    reader.next(Data::key_hash, |value| value)
+}
+
 /// The part of a solution whose keys a task owns, in memory and on disk.
 pub(super) struct StoredSolution<K: Data + Key, V: Data> {
     keys: KeyedTimers<K, Entry<V>>,
@@ -120,7 +126,7 @@ where
         next.restore_files(|file| {
             let mut reader = file.open::<K>(cx.spill)?.read();
             reader.skip(file.note::<u64>()?)?;
-            while let Some(key) = reader.next(|key| key.key_hash(), |key| key)? {
+            while let Some(key) = next_of(&mut reader)? {
                 stored.changes(key)?;
             }
             Ok(())
