@@ -393,11 +393,8 @@ impl<I: Record + ?Sized, F: Feed<I>> Windows<I, F> {
         self.coming.drop_spares();
         self.kept.drop_spares();
         self.evicted = true;
-        let bytes = self.bytes();
-        if !self.reservation.try_resize(bytes) {
-            // What may be there in any case must not keep the rest of the budget from the windows that are read back.
-            let _ = self.reservation.try_resize(bytes.saturating_sub(self.least()));
-        }
+        // What may be there in any case must not keep the rest of the budget from the windows that are read back, nor from others.
+        let _ = self.reservation.try_resize(self.bytes().saturating_sub(self.least()));
     }
 
     /// Writes the slices up to this one to disk that have not entered.
