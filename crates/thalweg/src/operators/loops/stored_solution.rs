@@ -6,7 +6,7 @@ use crate::data::{Data, DecodeError, Key, Schema};
 use crate::error::{Error, Result};
 use crate::flow::Event;
 use crate::plan::TaskContext;
-use crate::support::keyed_timers::{KeyedTimers, NoClock, TimedState, TimerClock};
+use crate::support::keyed_timers::{KeyedTimers, NoClock, Remembered, TimedState, TimerClock};
 use crate::support::queue::Waiting;
 use std::mem::needs_drop;
 
@@ -83,39 +83,14 @@ impl<V: Data> TimedState for Entry<V> {
     }
 }
 
-/// A key whose value has changed, encoded as the key itself. As a type of its own it is known to be a record by value, which a
-/// type with the bounds of keys is not.
-struct Changed<K>(K);
-
-impl<K: Data> Data for Changed<K> {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.0.encode(out);
-    }
-
-    fn decode(input: &mut &[u8]) -> Result<Self, DecodeError> {
-        K::decode(input).map(Self)
-    }
-
-    fn key_hash(&self) -> u64 {
-        self.0.key_hash()
-    }
-
-    fn schema() -> Schema {
-        K::schema()
-    }
-
-    fn heap_size(&self) -> usize {
-        self.0.heap_size()
-    }
-}
-
 /// The part of a solution whose keys a task owns, in memory and on disk.
 pub(super) struct StoredSolution<K: Data + Key, V: Data> {
     keys: KeyedTimers<K, Entry<V>>,
-    /// The keys whose values have changed in this round, each once.
-    changed: Waiting<Changed<K>>,
+    /// The keys whose values have changed in this round, each once. As a type of its own, such a key is known to be a record by
+    /// value, which a type with the bounds of keys is not.
+    changed: Waiting<Remembered<K>>,
     /// In a job with checkpoints, those whose values had changed in the last round: their entries are the next round's.
-    fed_back: Option<Waiting<Changed<K>>>,
+    fed_back: Option<Waiting<Remembered<K>>>,
     /// The keys of both, in checkpoints.
     next: StateHandle,
     /// Visits of keys since memory was accounted for.
@@ -133,7 +108,7 @@ where
     ///
     /// If the checkpoint cannot be read, or there is no room for what it has.
     pub(super) fn new(cx: &TaskContext<'_>, op: usize) -> Result<Self> {
-        let queue = || Waiting::<Changed<K>>::new(cx, op).hashed_by(Data::key_hash);
+        let queue = || Waiting::<Remembered<K>>::new(cx, op).hashed_by(Data::key_hash);
         let next = cx.state::<K>(op, "changed keys", Redistribution::ByKey).if_any();
         let mut stored = Self {
             keys: KeyedTimers::beyond_memory(cx, op, ("solution by key", 1), WORDS)?,
@@ -144,9 +119,9 @@ where
         };
         next.restore(|key: K| stored.changes(key))?;
         next.restore_files(|file| {
-            let mut reader = file.open::<Changed<K>>(cx.spill)?.read();
+            let mut reader = file.open::<Remembered<K>>(cx.spill)?.read();
             reader.skip(file.note::<u64>()?)?;
-            while let Some(Changed(key)) = reader.next(Data::key_hash, |changed| changed)? {
+            while let Some(Remembered(key)) = reader.next(Data::key_hash, |key| key)? {
                 stored.changes(key)?;
             }
             Ok(())
@@ -184,7 +159,7 @@ where
         };
         visit.state().is_changed = true;
         visit.leave(hash);
-        self.changed.push(Changed(key))?;
+        self.changed.push(Remembered(key))?;
         self.settles()
     }
 
@@ -202,10 +177,10 @@ where
         };
         visit.leave(hash);
         if was_changed && let Some(fed_back) = &mut self.fed_back {
-            fed_back.push(Changed(key.clone()))?;
+            fed_back.push(Remembered(key.clone()))?;
         }
         if is_changed {
-            self.changed.push(Changed(key))?;
+            self.changed.push(Remembered(key))?;
         }
         self.settles()
     }
@@ -235,7 +210,7 @@ where
         }
         visit.leave(hash);
         if is_first {
-            self.changed.push(Changed(key))?;
+            self.changed.push(Remembered(key))?;
         }
         self.settles()
     }
@@ -248,7 +223,7 @@ where
         if let Some(fed_back) = &mut self.fed_back {
             fed_back.clear();
         }
-        while let Some(Changed(key)) = self.changed.pop()? {
+        while let Some(Remembered(key)) = self.changed.pop()? {
             let hash = key.key_hash();
             let Some(mut visit) = self.keys.visit(hash, &key, Entry::new) else {
                 return Err(self.keys.why_failed());
@@ -260,7 +235,7 @@ where
             self.settles()?;
             let Some(value) = value else { continue };
             if let Some(fed_back) = &mut self.fed_back {
-                fed_back.push(Changed(key.clone()))?;
+                fed_back.push(Remembered(key.clone()))?;
             }
             each((key, value))?;
         }

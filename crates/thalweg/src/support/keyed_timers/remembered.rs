@@ -4,7 +4,7 @@ use super::{NoClock, TimedState, TimerClock};
 use crate::data::{Data, DecodeError, Schema};
 use crate::error::Result;
 
-/// The state of a key that is never due, and never spent. Its encoding is that of the state itself.
+/// The state of a key that is never due, and never spent; or a key that waits. Its encoding is that of the state itself.
 pub struct Remembered<S>(pub(crate) S);
 
 impl<S: Data> Data for Remembered<S> {
