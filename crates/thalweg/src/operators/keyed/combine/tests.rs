@@ -3,7 +3,7 @@
 use crate::check::check;
 use crate::config::Config;
 use crate::data::Data;
-use crate::{Environment, JobHandle};
+use crate::{Environment, ErrorKind, JobHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -149,10 +149,14 @@ fn a_combiner_without_records_gives_way_too() {
     let env = Environment::with_config(Config { memory: 32 << 20, ..Config::default() });
     let through = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&through);
-    // Each key four times, and then no more records, of an input without an end.
+    let (again, passed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (more, count) = (Arc::clone(&again), Arc::clone(&passed));
+    // Each key four times, and then no more records for a while, of an input without an end.
     let few = env.iter(0u64..).filter(move |n| {
         seen.fetch_or(*n > 1_000_000, Ordering::Relaxed);
-        *n < 1_000_000
+        let passes = *n < 1_000_000 || more.load(Ordering::Relaxed);
+        count.fetch_add(usize::from(passes), Ordering::Relaxed);
+        passes
     });
     few.group_by(|n| n / 4).count().unkey().for_each(drop);
     let job = env.start().unwrap();
@@ -165,6 +169,13 @@ fn a_combiner_without_records_gives_way_too() {
     assert!(fixed.try_resize(env.memory().limit()));
     job.barrier().unwrap();
     assert_eq!(env.memory().used(), env.memory().limit());
+    // Then there are records and memory again, and a table that knows nothing of the one before grows.
+    drop(fixed);
+    again.store(true, Ordering::Relaxed);
+    while passed.load(Ordering::Relaxed) < 1_200_000 && !job.is_over() {
+        std::thread::yield_now();
+    }
+    job.barrier().unwrap();
     job.cancel();
-    assert!(job.wait().is_err());
+    assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Cancelled);
 }
