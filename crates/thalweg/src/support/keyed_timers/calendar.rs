@@ -1,6 +1,6 @@
 //! The days on which keys are due, one byte a key: in place of a timer for each, where the order does not matter.
 //!
-//! Time is divided into days of a power of two of microseconds, some 32 to 90 of them from a watermark to the times at
+//! Time is divided into days of a power of two of microseconds, some 20 to 110 of them from a watermark to the times at
 //! which keys are due on average. Beside the slots of the table there is one byte for each: the day on which the key in that slot
 //! has to be looked at. So setting a time writes a byte, and so does changing it.
 //!
@@ -28,9 +28,12 @@ const FARTHEST: i64 = CYCLE - 1;
 const FIRST_LENGTH: u32 = 20;
 /// The longest day.
 const LONGEST: u32 = 56;
-/// A day has a good length if keys are due so many days ahead, on average.
-const GOOD: std::ops::RangeInclusive<u64> = 32..=90;
-/// The number of times to be set before the length is changed, or a quarter of the slots.
+/// A day has a good length if keys are due so many days ahead, on average. The mean varies with the distance of watermarks: where
+/// these are seconds apart in one moment and milliseconds in the next, all times would be set again each time.
+const GOOD: std::ops::RangeInclusive<u64> = 20..=112;
+/// When the length is changed, they are due at least so many days ahead, and fewer than twice as many.
+const BEST: u64 = 32;
+/// The number of times to be set before the length is changed, or as many as there are slots.
 const SAMPLE: u64 = 512;
 /// Days ahead of which a time counts as no further.
 const OUTLIER: i64 = 1 << 14;
@@ -205,7 +208,7 @@ impl Calendar {
     /// Changes the length of a day if keys are due too few days ahead, or too many; returns whether all times have to be
     /// set again.
     pub(super) fn changes_length(&mut self) -> bool {
-        if self.set < SAMPLE.max(self.days.len() as u64 / 4) || self.today == i64::MIN {
+        if self.set < SAMPLE.max(self.days.len() as u64) || self.today == i64::MIN {
             return false;
         }
         let mean = self.ahead / self.set;
@@ -213,8 +216,7 @@ impl Calendar {
         if GOOD.contains(&mean) {
             return false;
         }
-        // Between 32 and 64 days from now on.
-        let length = (self.length + mean.max(1).ilog2()).saturating_sub(GOOD.start().ilog2());
+        let length = (self.length + mean.max(1).ilog2()).saturating_sub(BEST.ilog2());
         let length = length.min(LONGEST);
         self.today = (self.today << self.length) >> length;
         std::mem::replace(&mut self.length, length) != length
