@@ -31,6 +31,7 @@ impl Covariant for Message {
 pub struct MessageRef<'a> {
     of: Of<'a>,
     /// Where it may wait for its schema, in place of its thread.
+    #[cfg_attr(not(feature = "avro"), expect(dead_code, reason = "only Avro has schemas"))]
     waits: Option<&'a Waits>,
 }
 

@@ -6,6 +6,7 @@ use thalweg::connector::SplitWaker;
 /// Of one reader: the record that it decodes may have to wait for what another thread fetches. It is decoded once more then.
 #[derive(Debug)]
 pub(crate) struct Waits {
+    #[cfg_attr(not(feature = "avro"), expect(dead_code, reason = "only Avro has schemas"))]
     waker: SplitWaker,
     has_begun: Cell<bool>,
 }
