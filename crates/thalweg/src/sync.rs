@@ -79,10 +79,16 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
-/// Cuts bytes into pieces of this length, for work on a thread that runs no tasks. In front of each piece, a thread that does may
-/// have the core: kernels let one that computes keep it for milliseconds, although another one was waked.
+/// Lets another thread have the core of the calling one, which runs no tasks: kernels let one that computes keep it for
+/// milliseconds, although another one was waked.
+pub(crate) fn offer_core() {
+    std::thread::yield_now();
+}
+
+/// Cuts bytes into pieces of this length, for work on a thread that runs no tasks. In front of each piece it [offers its
+/// core](offer_core).
 pub(crate) fn in_steps(bytes: &[u8], length: usize) -> impl Iterator<Item = &[u8]> {
-    bytes.chunks(length).inspect(|_| std::thread::yield_now())
+    bytes.chunks(length).inspect(|_| offer_core())
 }
 
 /// Waits until a thread has ended, unless that is the calling one, which would wait for ever.
