@@ -159,9 +159,8 @@ impl Interrupted {
             }
             (_, ended) => return ended.map(|_| Second::None(ENDED.to_owned())).map_err(failed),
         };
-        let (mut bytes, entries) = snapshot.pieces();
-        entries.for_each(|entries| bytes.extend_from_slice(entries));
-        let snapshot = Snapshot::decode(&bytes).map_err(|error| format!("torn: {error}"))?;
+        let snapshot = Snapshot::decode(&snapshot.encoded());
+        let snapshot = snapshot.map_err(|error| format!("torn: {error}"))?;
         let (second, records) = match begin(&self.second, Some(snapshot)) {
             Err(error) if needs_as_many_tasks(&error) && self.first.cores != self.second.cores => {
                 return Ok(Second::None(error.to_string()));

@@ -20,7 +20,7 @@ pub struct StateEntry {
     pub key: Option<String>,
     /// What is kept.
     pub value: String,
-    /// The bytes of both in the checkpoint.
+    /// The bytes of both, before they are packed for the checkpoint's file.
     pub bytes: u64,
 }
 

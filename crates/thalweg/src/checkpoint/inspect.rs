@@ -57,7 +57,8 @@ pub struct StateSummary {
     /// How many entries all tasks have saved: keys, for most operators that have keys. Records that the operator has on disk
     /// count too.
     pub entries: u64,
-    /// The bytes of all entries, and of the files of what is on disk.
+    /// The bytes of all entries, of which the checkpoint's file may have fewer, as it has them packed; and those of the files of
+    /// what is on disk.
     pub bytes: u64,
     /// The bytes of the largest that is not on disk.
     pub largest: u64,

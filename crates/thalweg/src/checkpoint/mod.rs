@@ -23,6 +23,7 @@ mod health;
 mod inspect;
 mod mark;
 mod matching;
+mod packed;
 mod saving;
 mod shape;
 mod snapshot;

@@ -2,6 +2,7 @@
 
 use super::branches::SavedBranch;
 use super::files::FileEntry;
+use super::packed::{Packed, unpack};
 use super::shape::Shape;
 use crate::clock::Reading;
 use crate::data::{Data, DecodeError};
@@ -39,9 +40,11 @@ pub(crate) struct Snapshot {
     states: BTreeMap<StateId, State>,
 }
 
-/// What the byte behind the clock says: whether the job was drained, and whether the branches come behind the states.
+/// What the byte behind the clock says: whether the job was drained, whether the branches come behind the states, and whether
+/// entries are [packed](super::packed).
 const DRAINED: u8 = 1;
 const HAS_BRANCHES: u8 = 2;
+const PACKED: u8 = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
@@ -71,9 +74,10 @@ pub(super) struct Entries {
 pub(super) const LARGE: usize = 64 << 10;
 
 /// The byte that a longer length follows.
-const LONG: u8 = u8::MAX;
+pub(super) const LONG: u8 = u8::MAX;
 
-/// Memory of entries that were written, for the next ones of the same task: the system gives fresh pages slowly.
+/// Memory of entries that were written, for the next ones of the same task, or in the same store: the system gives fresh pages
+/// slowly.
 #[derive(Debug, Default)]
 pub(super) struct Spare(Mutex<Vec<u8>>);
 
@@ -88,11 +92,26 @@ pub(super) struct Saved<'a> {
     pub(super) bytes: &'a [u8],
 }
 
+impl Spare {
+    /// The memory, if there is any.
+    pub(super) fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *lock(&self.0))
+    }
+
+    /// Keeps memory, unless there is more already, or it is too much.
+    pub(super) fn give(&self, mut memory: Vec<u8>) {
+        let mut spare = lock(&self.0);
+        if (spare.capacity()..=MOST_SPARE).contains(&memory.capacity()) {
+            memory.clear();
+            *spare = memory;
+        }
+    }
+}
+
 impl Entries {
     /// None yet, in memory of earlier ones.
     pub(super) fn begin(spare: &Arc<Spare>) -> Self {
-        let bytes = std::mem::take(&mut *lock(&spare.0));
-        Self { bytes, spare: Some(Arc::clone(spare)) }
+        Self { bytes: spare.take(), spare: Some(Arc::clone(spare)) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -155,12 +174,8 @@ impl Entries {
 
 impl Drop for Entries {
     fn drop(&mut self) {
-        if let Some(Spare(spare)) = self.spare.as_deref() {
-            let mut spare = lock(spare);
-            if (spare.capacity()..=MOST_SPARE).contains(&self.bytes.capacity()) {
-                *spare = std::mem::take(&mut self.bytes);
-                spare.clear();
-            }
+        if let Some(spare) = &self.spare {
+            spare.give(std::mem::take(&mut self.bytes));
         }
     }
 }
@@ -319,39 +334,72 @@ impl Snapshot {
         self.states.values().flat_map(|state| state.files.iter().flatten())
     }
 
-    /// Its bytes: what is in it, with the length and a digest of each task's entries of a state and the files that they refer
-    /// to, and those entries.
-    pub(crate) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
+    /// Packs the entries of all tasks. Returns what comes before them in its bytes: what is in it, with the length and a digest
+    /// of each task's packed entries of a state, and the files that they refer to.
+    pub(super) fn pack<'a>(&'a self, packed: &mut Packed<'a>) -> Vec<u8> {
+        self.head(PACKED, |entries| {
+            let mark = packed.end();
+            packed.add(&entries.bytes);
+            sum_up(packed.pieces_from(mark))
+        })
+    }
+
+    /// All its bytes, in one piece.
+    pub(crate) fn encoded(&self) -> Vec<u8> {
+        let mut packed = Packed::default();
+        let mut bytes = self.pack(&mut packed);
+        packed.pieces().for_each(|piece| bytes.extend_from_slice(piece));
+        bytes
+    }
+
+    /// What files had before entries were packed: what comes before the entries, and these.
+    #[cfg(all(test, not(miri)))]
+    pub(super) fn unpacked(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut all = Vec::new();
+        let head = self.head(0, |entries| {
+            all.extend_from_slice(&entries.bytes);
+            sum_up([&*entries.bytes])
+        });
+        (head, all)
+    }
+
+    /// What comes before the entries; of each task's, `sum_up` says the length and the digest in the file.
+    fn head<'a>(&'a self, form: u8, mut sum_up: impl FnMut(&'a Entries) -> (u64, u64)) -> Vec<u8> {
         let mut head = Vec::new();
         self.clock.is_simulated.encode(&mut head);
         self.clock.now.encode(&mut head);
         let drained = if self.is_drained { DRAINED } else { 0 };
         let branches = if self.branches.is_empty() { 0 } else { HAS_BRANCHES };
-        (drained | branches).encode(&mut head);
+        (form | drained | branches).encode(&mut head);
         (self.states.len() as u64).encode(&mut head);
         for (StateId { operator, name }, State { shape, entries, files }) in &self.states {
             operator.encode(&mut head);
             name.encode(&mut head);
             shape.encode(&mut head);
-            let sizes = entries.iter().map(|entries| sum_up(&entries.bytes));
-            sizes.collect::<Vec<_>>().encode(&mut head);
+            entries.iter().map(&mut sum_up).collect::<Vec<_>>().encode(&mut head);
             files.encode(&mut head);
         }
         if !self.branches.is_empty() {
             self.branches.encode(&mut head);
         }
-        let entries = self.states.values().flat_map(|state| &state.entries);
-        (head, entries.map(|entries| &*entries.bytes))
+        head
     }
 
-    /// Reads its [pieces](Self::pieces), to their end.
+    /// Reads [all its bytes](Self::encoded), to their end.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        Self::decode_if(bytes, |found, digest| found == digest)
+        Self::decode_if(bytes, true, |found, digest| found == digest)
     }
 
-    /// As [`decode`](Self::decode), where `is_sound` compares the digest of entries with the one that the head has.
+    /// Reads those of a file whose version has entries as they are.
+    pub(super) fn decode_unpacked(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_if(bytes, false, |found, digest| found == digest)
+    }
+
+    /// Reads its bytes, where `is_sound` compares the digest of entries with the one that the head has. Whether they are packed
+    /// is in the head too, since no digest covers the version.
     pub(super) fn decode_if(
         mut bytes: &[u8],
+        is_packed: bool,
         is_sound: impl Fn(u64, u64) -> bool,
     ) -> Result<Self, DecodeError> {
         let head = &mut bytes;
@@ -360,7 +408,8 @@ impl Snapshot {
             return Err(DecodeError::invalid("a time before the year 2262"));
         }
         let flags = u8::decode(head)?;
-        if flags & !(DRAINED | HAS_BRANCHES) != 0 {
+        let form = if is_packed { PACKED } else { 0 };
+        if flags & !(DRAINED | HAS_BRANCHES) != form {
             return Err(DecodeError::invalid("what is known of a checkpoint"));
         }
         let is_drained = flags & DRAINED != 0;
@@ -382,10 +431,11 @@ impl Snapshot {
             let (bytes, others) =
                 rest.split_at_checked(length).ok_or(DecodeError::invalid("whole states"))?;
             rest = others;
-            if !is_sound(sum_up(bytes).1, digest) {
+            if !is_sound(sum_up([bytes]).1, digest) {
                 return Err(DecodeError::invalid("those that were written: it was altered"));
             }
-            Ok(Entries { bytes: bytes.to_vec(), spare: None })
+            let bytes = if is_packed { unpack(bytes)? } else { bytes.to_vec() };
+            Ok(Entries { bytes, spare: None })
         };
         let mut snapshot = Self { clock, is_drained, branches, states: BTreeMap::new() };
         for (id, shape, sizes, files) in states {
@@ -402,11 +452,14 @@ impl Snapshot {
 /// The bytes that are summed up at a time, in less than a millisecond.
 const SUMMED: usize = 4 << 20;
 
-/// The length and the digest of entries: a CRC-32, which processors compute at the speed of memory.
-fn sum_up(entries: &[u8]) -> (u64, u64) {
-    let mut digest = crc32fast::Hasher::new();
-    in_steps(entries, SUMMED).for_each(|bytes| digest.update(bytes));
-    (entries.len() as u64, digest.finalize().into())
+/// The length and the digest of entries in pieces: a CRC-32, which processors compute at the speed of memory.
+fn sum_up<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (u64, u64) {
+    let (mut length, mut digest) = (0, crc32fast::Hasher::new());
+    for piece in pieces {
+        length += piece.len() as u64;
+        in_steps(piece, SUMMED).for_each(|bytes| digest.update(bytes));
+    }
+    (length, digest.finalize().into())
 }
 
 #[cfg(test)]
@@ -435,8 +488,7 @@ mod tests {
         let shape = Shape { entries: Schema::Bytes, operator: String::new(), by_key: false };
         snapshot.add(&id, &shape, entries(), Vec::new());
         snapshot.add(&id, &shape, Entries::default(), Vec::new());
-        let (mut bytes, pieces) = snapshot.pieces();
-        pieces.for_each(|piece| bytes.extend_from_slice(piece));
+        let bytes = snapshot.encoded();
         let read = Snapshot::decode(&bytes).unwrap();
         let mut saved = read.entries(&id);
         for (group, length) in (0..).zip(lengths) {

@@ -25,6 +25,8 @@ pub(crate) use shared::RestorePoint;
 use super::files::{FileEntry, is_spilled};
 use super::folder::{Folder, Found};
 use super::mark::{Counted, Mark, counted, forget};
+use super::packed::Packed;
+use super::snapshot::Spare;
 use super::{Snapshot, advice};
 use crate::data::{Data, DecodeError, decode_whole};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -68,6 +70,8 @@ pub(crate) struct Store {
     lacks_referred: AtomicBool,
     /// Which checkpoints count, of a run without a lock that has begun.
     counted: OnceLock<Counted>,
+    /// Where the entries of the next file are packed.
+    spare: Spare,
 }
 
 /// The newest checkpoint that can be read, if there are any.
@@ -326,7 +330,8 @@ impl Store {
         let (folder, referred) = (Arc::clone(folder), Mutex::default());
         let (run, written, counted) = (OnceLock::new(), AtomicU64::new(0), OnceLock::new());
         let (mark, proof, lacks_referred) = (None, None, AtomicBool::new(false));
-        Self { folder, lock, mark, proof, run, written, referred, lacks_referred, counted }
+        let spare = Spare::default();
+        Self { folder, lock, mark, proof, run, written, referred, lacks_referred, counted, spare }
     }
 
     /// Lets another job use the directory: nothing is written to it any more.
@@ -659,19 +664,20 @@ impl Store {
 
     /// Writes a file, which is there and on the disk when this returns. Returns the digest of its head.
     fn write_file(&self, name: &str, snapshot: &Snapshot, parts: &[Part]) -> Result<(u64, u64)> {
-        let (head, entries) = snapshot.pieces();
-        let entries: Vec<_> = entries.collect();
+        let mut packed = Packed::begin(self.spare.take());
+        let head = snapshot.pack(&mut packed);
         let mut content = Vec::new();
         parts.to_vec().encode(&mut content);
         content.extend_from_slice(&head);
-        let length = content.len() + entries.iter().map(|entries| entries.len()).sum::<usize>();
+        let length = content.len() + packed.pieces().map(<[u8]>::len).sum::<usize>();
         let (header, digest) = header(&content, length);
-        let pieces: Vec<&[u8]> = [&*header, &content].into_iter().chain(entries).collect();
+        let pieces: Vec<&[u8]> = [&*header, &content].into_iter().chain(packed.pieces()).collect();
         let mut due = Ok(());
         let created = self.folder.create(name, &pieces, &mut || {
             due = self.may_publish();
             due.is_ok()
         });
+        self.spare.give(packed.into_memory());
         due?;
         created
             .map_err(|cause| Error::io(&self.dir().join(name), "write the checkpoint", cause))?;

@@ -355,8 +355,7 @@ fn torn_snapshots_are_refused_wherever_they_are_torn() {
         env.iter(0..9000u64).group_by(|n| n % 5).count().unkey().for_each(drop);
     };
     let snapshot = saved(counts, 2, 1, 10).unwrap().snapshot;
-    let (mut bytes, entries) = snapshot.pieces();
-    entries.for_each(|entries| bytes.extend_from_slice(entries));
+    let mut bytes = snapshot.encoded();
     assert_eq!(Snapshot::decode(&bytes).unwrap(), snapshot);
     for length in 0..bytes.len() {
         assert!(Snapshot::decode(&bytes[..length]).is_err(), "{length} of {}", bytes.len());

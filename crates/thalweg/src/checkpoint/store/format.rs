@@ -2,10 +2,12 @@
 //!
 //! A file begins with what it is and in which version, and with what its reader must agree with: the version of the hash,
 //! and the number of key groups. Then come the length of the rest, the length of its head and the head's digest, a hash that
-//! finds what was altered by accident; the head, in which are the digests of what follows; and the entries of all states.
+//! finds what was altered by accident; the head, in which are the digests of what follows; and the entries of all states,
+//! [packed](crate::checkpoint::packed).
 
 use super::Part;
 use crate::checkpoint::Snapshot;
+use crate::checkpoint::packed::Packed;
 use crate::data::{Data, HASH_VERSION, hash_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::KEY_GROUPS;
@@ -13,9 +15,9 @@ use crate::exchange::KEY_GROUPS;
 /// How a file begins.
 pub(super) const MAGIC: &[u8; 8] = b"thalweg\0";
 /// The version of the format of files.
-const VERSION: u32 = 8;
-/// The one before, in which operators have no branches. It is read as this one is.
-const BEFORE: u32 = 7;
+const VERSION: u32 = 9;
+/// Those before, whose entries are not packed. In the first of them, operators have no branches; it is read as the second.
+const BEFORE: [u32; 2] = [7, 8];
 const HEADER: usize = MAGIC.len() + 3 * size_of::<u32>() + 3 * size_of::<u64>();
 
 /// How a file begins with this head, where so many bytes follow; and the digest of the head.
@@ -36,14 +38,14 @@ pub(crate) fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut content = bytes.get(HEADER..).unwrap_or_default();
     let whole = content;
     let read = Vec::<Part>::decode(&mut content)
-        .and_then(|parts| Ok((parts, Snapshot::decode_if(content, |_, _| true)?)));
+        .and_then(|parts| Ok((parts, Snapshot::decode_if(content, true, |_, _| true)?)));
     let (mut head, mut entries) = (Vec::new(), Vec::new());
     match &read {
         Ok((parts, snapshot)) => {
             parts.encode(&mut head);
-            let (own, pieces) = snapshot.pieces();
-            head.extend_from_slice(&own);
-            pieces.for_each(|piece| entries.extend_from_slice(piece));
+            let mut packed = Packed::default();
+            head.extend_from_slice(&snapshot.pack(&mut packed));
+            packed.pieces().for_each(|piece| entries.extend_from_slice(piece));
         }
         Err(_) => head.extend_from_slice(whole),
     }
@@ -67,7 +69,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
         Ok(u32::from_le_bytes(*word))
     };
     let (version, hash, groups) = (word()?, word()?, word()?);
-    let version = if version == BEFORE { VERSION } else { version };
+    let is_before = BEFORE.contains(&version);
+    let version = if is_before { VERSION } else { version };
     for (what, theirs, ours) in [
         ("a checkpoint of format", version, VERSION),
         ("its keys have hashes of version", hash, HASH_VERSION),
@@ -94,7 +97,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Snapshot, Vec<Part>, u64)> {
     let mut content = content;
     let read = Vec::<Part>::decode(&mut content).and_then(|parts| {
         let parts = parts.into_iter().map(Part::checked).collect::<Result<Vec<_>, _>>()?;
-        Ok((Snapshot::decode(content)?, parts))
+        let snapshot = match is_before {
+            true => Snapshot::decode_unpacked(content)?,
+            false => Snapshot::decode(content)?,
+        };
+        Ok((snapshot, parts))
     });
     let (snapshot, parts) =
         read.map_err(|error| bad(format!("the checkpoint cannot be read: {error}")))?;

@@ -6,7 +6,7 @@ use crate::checkpoint::branches::SavedBranch;
 use crate::checkpoint::folder::{Faulty, Memory, TEMPORARY, make, of_each_kind};
 use crate::checkpoint::snapshot::{Entries, StateId};
 use crate::checkpoint::{CheckpointDir, Shape};
-use crate::data::Schema;
+use crate::data::{Schema, hash_u64};
 
 fn shape() -> Shape {
     Shape { entries: Schema::U64, operator: String::new(), by_key: false }
@@ -57,7 +57,8 @@ fn the_newest_checkpoint_that_can_be_read_is_found() {
             altered[at] ^= 1;
             folder.replace(&fourth, &altered);
             let found = store.newest();
-            if (MAGIC.len()..MAGIC.len() + 3 * size_of::<u32>()).contains(&at) {
+            // With its lowest bit changed, the version is the one before, which has other heads.
+            if (MAGIC.len() + 1..MAGIC.len() + 3 * size_of::<u32>()).contains(&at) {
                 let error = found.err().expect("it may be a sound one of another version");
                 assert!(error.to_string().contains("and this program has"), "{error}");
                 continue;
@@ -253,22 +254,107 @@ fn what_is_altered_is_read_once_it_is_sealed() {
     }
 }
 
+/// The content of a file of the versions before.
+fn unpacked(snapshot: &Snapshot) -> (Vec<u8>, Vec<u8>) {
+    let mut content = Vec::new();
+    Vec::<Part>::new().encode(&mut content);
+    let (head, entries) = snapshot.unpacked();
+    content.extend_from_slice(&head);
+    (content, entries)
+}
+
+/// A file that says it is of this version.
+fn of_version(version: u32, (content, entries): (Vec<u8>, Vec<u8>)) -> Vec<u8> {
+    let (mut header, _) = header(&content, content.len() + entries.len());
+    header[MAGIC.len()..][..4].copy_from_slice(&version.to_le_bytes());
+    [header, content, entries].concat()
+}
+
 #[test]
-fn checkpoints_of_the_version_before_are_read_too() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = make(dir.path(), dir.path()).unwrap();
-    let store = Store::open(&folder).unwrap();
-    // In that version, no operator had a branch.
-    store.write(1, &snapshot(7), Vec::new()).unwrap();
-    let mut bytes = folder.read(&Store::name_of(1)).unwrap();
-    bytes[MAGIC.len()] -= 1;
-    assert_eq!(parse(&bytes).unwrap().0, snapshot(7));
-    bytes[MAGIC.len()] -= 1;
-    assert!(parse(&bytes).is_err());
-    let mut noted = snapshot(8);
+fn checkpoints_of_the_versions_before_are_read_too() {
+    let mut noted = counts(3, 1000);
     noted.note_branch("count-0-2", &SavedBranch { branch: 9, derived: "count-0".to_owned() });
-    store.write(2, &noted, Vec::new()).unwrap();
-    assert_eq!(parse(&folder.read(&Store::name_of(2)).unwrap()).unwrap().0, noted);
+    // In the first of them, no operator had a branch.
+    for (version, saved) in [(7, &snapshot(7)), (8, &snapshot(7)), (8, &noted)] {
+        assert_eq!(parse(&of_version(version, unpacked(saved))).unwrap().0, *saved, "{version}");
+    }
+    for version in [6, 10] {
+        let error = parse(&of_version(version, unpacked(&noted))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Plan, "{version}");
+    }
+    of_each_kind(|folder| {
+        folder.replace(&Store::name_of(1), &of_version(8, unpacked(&noted)));
+        let store = Store::join(folder);
+        assert_eq!(store.newest().unwrap().unwrap().snapshot, noted);
+        store.write(2, &noted, Vec::new()).unwrap();
+        let newest = store.newest().unwrap().unwrap();
+        assert_eq!((newest.number, newest.snapshot), (2, noted.clone()));
+        // Entries are as the head says, which an altered version does not change.
+        let mut altered = folder.read(&Store::name_of(2)).unwrap();
+        altered[MAGIC.len()] = 8;
+        for file in [altered, of_version(9, unpacked(&noted))] {
+            assert_eq!(parse(&file).unwrap_err().kind(), ErrorKind::Input);
+        }
+    });
+}
+
+#[test]
+fn files_of_the_version_before_are_as_its_programs_have_written_them() {
+    let (head, entries) = unpacked(&snapshot(7));
+    // The encoded number behind its key group and its length.
+    assert_eq!(entries, [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0]);
+    let expected: [&[u8]; 4] = [
+        // No parts; a clock that is not simulated, the time, and what else is known: nothing.
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        // One state.
+        &[1, 0, 0, 0, 0, 0, 0, 0],
+        b"\x05count\x05table\x05\"u64\"\x00\x00",
+        // Of one task: the length and the digest of its entries; no files.
+        &[1, 11, 0, 0, 0, 0, 0, 0, 0, 237, 26, 154, 218, 0, 0, 0, 0, 1, 0],
+    ];
+    assert_eq!(head, expected.concat());
+}
+
+/// Counts of several tasks, which shrink, and texts of one, which do not.
+fn counts(tasks: u64, keys: u64) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let id = |name: &str| StateId { operator: "count".to_owned(), name: name.to_owned() };
+    for task in 0..tasks {
+        let mut entries = Entries::default();
+        for key in 0..keys {
+            entries.add(hash_u64(key), |out| (key, task + key % 9).encode(out));
+        }
+        snapshot.add(&id("table"), &shape(), entries, Vec::new());
+    }
+    let mut texts = Entries::default();
+    for n in 0..10 * keys as usize {
+        texts.add(0, |out| out.resize(out.len() + 7 * n % 23, b'a'));
+    }
+    snapshot.add(&id("texts"), &shape(), texts, Vec::new());
+    snapshot
+}
+
+#[test]
+fn entries_are_packed_in_files_and_nowhere_else() {
+    of_each_kind(|folder| {
+        let store = Store::open(folder).unwrap();
+        let saved = counts(3, 5000);
+        for number in 1..3 {
+            let own = store.write(number, &saved, Vec::new()).unwrap();
+            let newest = store.newest().unwrap().unwrap();
+            assert_eq!((newest.number, newest.own), (number, own));
+            assert!(newest.snapshot == saved);
+            let states = CheckpointDir::of(folder).read(number).unwrap();
+            let (table, texts) = (&states[0], &states[1]);
+            assert_eq!((table.entries, table.bytes, table.largest), (15_000, 240_000, 16));
+            // Of 19 bytes those of the group, two of the key and one of the count; and heads of blocks.
+            let packed = own - texts.bytes - 3 * texts.entries;
+            assert!((75_000..80_000).contains(&packed), "{packed} bytes");
+            let memory = store.spare.take();
+            assert!((75_000..160_000).contains(&memory.capacity()), "{}", memory.capacity());
+            store.spare.give(memory);
+        }
+    });
 }
 
 #[test]
