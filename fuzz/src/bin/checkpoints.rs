@@ -1,5 +1,6 @@
 //! Checkpoints that are damaged or hostile: what lists, reads, verifies and shows them, what compares a program with them and a
-//! job that goes on from them refuse them with an error, or read them. Nothing panics, hangs, or takes memory far beyond the file.
+//! job that goes on from them refuse them with an error, or read them. Nothing panics, hangs, or takes memory far beyond the file
+//! and what its packed entries can make, some 500 bytes for each.
 
 #![no_main]
 
