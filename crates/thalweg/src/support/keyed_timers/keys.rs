@@ -857,4 +857,4 @@ impl<S: TimedState> Accounts<S> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -44,7 +44,8 @@
 //! called with a key that is due at the timer's time; what is still due afterwards fires again. It must make
 //! progress: a state that stays due for ever is woken for ever.
 //!
-//! A bounded number of timers fire in one call, and none while the next operator is full. Where no operator
+//! A bounded number of timers fire in one call, and none while the next operator is full; results of
+//! [`TimerPolicy::catch_up`] are bounded by the policy. Where no operator
 //! downstream wants results, or the job has failed, none fire.
 //!
 //! # End of the input, and of a round
@@ -80,6 +81,8 @@ mod keys;
 mod remembered;
 
 pub(crate) use cold::Cold;
+#[cfg(test)]
+pub(crate) use keys::tests::keys_in_memory;
 pub(crate) use keys::{KeyedTimers, processing};
 pub(crate) use remembered::Remembered;
 
@@ -269,7 +272,7 @@ pub trait TimerPolicy: Send {
     }
 
     /// Called between two batches, before timers fire: continues with what is left of the last batch; returns whether
-    /// it has done anything.
+    /// there may be more of it, or the next operator has to process what was emitted.
     fn catch_up(&mut self, _keys: &mut KeysOf<Self>) -> bool {
         false
     }
@@ -301,6 +304,11 @@ pub struct TimerPush<P: TimerPolicy> {
 impl<P: TimerPolicy> TimerPush<P> {
     pub(crate) fn new(keys: KeysOf<P>, policy: P) -> Self {
         Self { keys, policy }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn policy_mut(&mut self) -> &mut P {
+        &mut self.policy
     }
 
     /// Fires some timers; returns whether there may be more, or the next operator has to process what they emitted.

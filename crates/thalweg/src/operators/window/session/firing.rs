@@ -296,12 +296,29 @@ pub(super) fn end_sessions<V, A, H, T>(
     T: EventTime,
 {
     sessions.end(at, |open| {
-        let (start, end) = bounds(&open);
-        let Open { until, state: (state, _), .. } = open;
-        weighed.leaves(&state);
-        let value = guard(op, || aggregate.finish(state));
-        give(Pane::on_time(start, end, value), T::from(Timestamp::from_micros(until)));
+        let (pane, at) = result_of(op, aggregate, open, weighed);
+        give(pane, at);
     });
+}
+
+/// The result of a session that was removed, and its timestamp.
+#[inline(always)]
+pub(super) fn result_of<V, A, H, T>(
+    op: &Op,
+    aggregate: &A,
+    open: Open<(A::State, H)>,
+    weighed: &mut HeapEstimate<A::State>,
+) -> (Pane<A::Output>, T)
+where
+    V: Record + ?Sized,
+    A: Combine<V>,
+    T: EventTime,
+{
+    let (start, end) = bounds(&open);
+    let Open { until, state: (state, _), .. } = open;
+    weighed.leaves(&state);
+    let value = guard(op, || aggregate.finish(state));
+    (Pane::on_time(start, end, value), T::from(Timestamp::from_micros(until)))
 }
 
 /// Reports the sessions that have ended, and when the first of the others does; `held` is when the first does of those that

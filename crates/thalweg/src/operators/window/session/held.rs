@@ -4,8 +4,10 @@
 //! time. Merged as they come, the parts of a key would lie in a list until those between them have come. In order, nearly every
 //! part extends the latest session of its key, which lies in the slot of the key.
 //!
-//! No result depends on the order: a part may be merged at any time before the watermark that ends its session. So the order is
-//! rough, and where there are too many parts, they do not wait.
+//! A part may be merged at any time before the watermark that ends its session, so the order is rough, and where there are too
+//! many parts, they do not wait. But all parts that are left begin at or after the time that [`next_before`](Held::next_before)
+//! returns, and those that come later begin at or after the watermark, or are late. So a session that ends before both has all
+//! its parts, and has its result before the next one of its key begins.
 
 use super::local::Part;
 use crate::data::{Batch, Data, Key};
@@ -14,9 +16,9 @@ use std::collections::VecDeque;
 use std::mem;
 
 /// The number of slices of time. Parts that are further ahead are in the last one.
-const SLICES: usize = 64;
+const SLICES: usize = 128;
 /// The slices before that of the first part, for tasks that are behind.
-const BEHIND: i64 = 16;
+const BEHIND: i64 = 32;
 /// The empty batches that are kept.
 const SPARE: usize = 16;
 
@@ -29,6 +31,8 @@ pub(super) struct Held<K: Key + ?Sized, S> {
     times: (i64, u64),
     /// The number of the first slice, counted from time zero.
     first: i64,
+    /// Whether the first slice has parts that begin before it.
+    has_earlier: bool,
     /// A slice has `1 << shift` microseconds.
     shift: u32,
     /// The shortest time that a part had, from its first record to its end.
@@ -60,6 +64,7 @@ impl<K: Key + ?Sized, S> Default for Held<K, S> {
             open,
             times,
             first: 0,
+            has_earlier: false,
             shift: 0,
             shortest: i64::MAX,
             len: 0,
@@ -117,6 +122,7 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
             self.begin(at);
         }
         let number = self.number(at);
+        self.has_earlier |= at >> self.shift < self.first;
         self.open = mem::take(&mut self.slices[number]);
         // The first slice and the last have other times, too.
         let first = at >> self.shift << self.shift;
@@ -142,51 +148,59 @@ impl<K: Key + ?Sized, S: Data> Held<K, S> {
         (at >> self.shift).saturating_sub(self.first).clamp(0, SLICES as i64 - 1) as usize
     }
 
-    /// Chooses the slices, for parts that begin about then. A slice is no longer than a gap: of two parts of a key that begin
-    /// in one, each extends the other.
+    /// Chooses the slices, for parts that begin about then. A slice is no longer than half of a gap: of two parts of a key that
+    /// begin in one, each extends the other, and most sessions end before the slice in which the next one of their key begins.
     #[inline(never)]
     fn begin(&mut self, at: i64) {
-        self.shift = self.shortest.max(1).ilog2();
+        self.shift = self.shortest.max(1).ilog2().saturating_sub(1);
         self.first = (at >> self.shift).saturating_sub(BEHIND);
+        self.has_earlier = false;
     }
 
-    /// Takes the parts out that begin before a time, and perhaps others: passes them to `merge` in batches, in the order of
-    /// their times.
-    pub(super) fn take_before(
-        &mut self,
-        time: i64,
-        mut merge: impl FnMut(&mut PartialBatch<K, Part<S>>),
-    ) {
-        self.close();
-        // The first slice has parts, too, that begin before it.
-        let before = (time.saturating_sub(1) >> self.shift).saturating_sub(self.first);
-        let slices = match time {
-            i64::MAX => SLICES as i64,
-            _ => before.saturating_add(1).clamp(1, SLICES as i64),
-        };
-        for number in 1..=slices {
-            if self.len == 0 {
-                return;
-            }
-            let mut parts = mem::take(&mut self.slices[0]).parts;
-            if parts.count() > 0 {
-                self.len -= parts.count();
-                merge(&mut parts);
-                if self.spare.len() < SPARE {
-                    self.spare.push(parts);
-                }
-            }
-            // More may come that begin in the last one.
-            if number < slices {
-                self.slices.rotate_left(1);
-                self.first = self.first.saturating_add(1);
-            }
+    /// The time at which the first slice starts.
+    fn start(&self) -> i64 {
+        match self.first < i64::MIN >> self.shift {
+            true => i64::MIN,
+            false => self.first << self.shift,
         }
     }
 
-    /// Takes all parts out, in the same way, and keeps no memory.
-    pub(super) fn take_all(&mut self, merge: impl FnMut(&mut PartialBatch<K, Part<S>>)) {
-        self.take_before(i64::MAX, merge);
+    /// Takes some of the parts out that begin before a time, and perhaps others, in the order of their times. Returns them with
+    /// a time before which neither they begin nor any that are still held; `None` if there are no more before that time.
+    pub(super) fn next_before(&mut self, time: i64) -> Option<(PartialBatch<K, Part<S>>, i64)> {
+        self.close();
+        while self.len > 0 {
+            let is_last = time < i64::MAX && time.saturating_sub(1) >> self.shift <= self.first;
+            let start = match mem::take(&mut self.has_earlier) {
+                true => i64::MIN,
+                false => self.start(),
+            };
+            let Slice { parts, .. } = mem::take(&mut self.slices[0]);
+            // More may come that begin in the last one.
+            if !is_last {
+                self.slices.rotate_left(1);
+                self.first = self.first.saturating_add(1);
+            }
+            if parts.count() > 0 {
+                self.len -= parts.count();
+                return Some((parts, start));
+            }
+            if is_last {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Takes a batch back that is empty again, to be used for others.
+    pub(super) fn reuse(&mut self, parts: PartialBatch<K, Part<S>>) {
+        if self.spare.len() < SPARE {
+            self.spare.push(parts);
+        }
+    }
+
+    /// Keeps no memory for further parts.
+    pub(super) fn shrink(&mut self) {
         self.spare.clear();
     }
 }
@@ -203,11 +217,18 @@ mod tests {
         held.push(PartialEntry { hash, key: number, arena: &(), state: (at, until, number) });
     }
 
-    /// The beginnings and numbers of the parts that are taken out.
-    fn before(held: &mut Parts, time: i64) -> Vec<(i64, u64)> {
-        let mut taken = Vec::new();
-        held.take_before(time, |parts| parts.drain(|part| taken.push((part.state.0, part.key))));
-        taken
+    /// The beginnings and numbers of the parts that are taken out, and the time before which none of the others begins.
+    fn before(held: &mut Parts, time: i64) -> (Vec<(i64, u64)>, i64) {
+        let (mut taken, mut reached) = (Vec::new(), i64::MIN);
+        while let Some((mut parts, start)) = held.next_before(time) {
+            reached = reached.max(start);
+            parts.drain(|part| {
+                assert!(part.state.0 >= reached, "{} after {reached}", part.state.0);
+                taken.push((part.state.0, part.key));
+            });
+            held.reuse(parts);
+        }
+        (taken, reached)
     }
 
     #[derive(Clone, Debug)]
@@ -237,21 +258,23 @@ mod tests {
                         inside.push((at, until, number));
                     }
                     Step::Take(time) => {
-                        for (at, number) in before(&mut held, time) {
+                        let (taken, reached) = before(&mut held, time);
+                        for (at, number) in taken {
                             let place = inside.iter().position(|one| (one.0, one.2) == (at, number));
                             prop_assert!(place.is_some(), "{number} came out twice");
                             inside.swap_remove(place.unwrap());
                         }
-                        prop_assert!(inside.iter().all(|one| one.0 >= time), "{time}: {inside:?}");
+                        let first = time.max(reached);
+                        prop_assert!(inside.iter().all(|one| one.0 >= first), "{first}: {inside:?}");
                     }
                 }
                 prop_assert_eq!(held.first_end(), inside.iter().map(|one| one.1).min());
                 prop_assert_eq!(held.bytes() > 0, !inside.is_empty());
                 prop_assert!(held.occupied() >= held.bytes());
             }
-            let mut left = 0;
-            held.take_all(|parts| left += parts.count());
-            prop_assert_eq!((left, held.bytes(), held.spare.len()), (inside.len(), 0, 0));
+            let left = before(&mut held, i64::MAX).0.len();
+            held.shrink();
+            prop_assert_eq!((left, held.occupied()), (inside.len(), 0));
         }
     }
 
@@ -261,7 +284,7 @@ mod tests {
         let text = || "x".repeat(1_000);
         held.push(PartialEntry { hash: 1, key: text(), arena: &(), state: (3, 5, text()) });
         assert!((2_000..3_000).contains(&held.bytes()), "{}", held.bytes());
-        held.take_all(|parts| parts.clear());
+        assert!(held.next_before(i64::MAX).is_some() && held.next_before(i64::MAX).is_none());
         assert_eq!((held.bytes(), held.occupied()), (0, 0));
     }
 
@@ -272,13 +295,13 @@ mod tests {
         let mut taken = Vec::new();
         // Two tasks, of which each reads every second piece of 1000.
         for round in 0..50 {
-            for task in 0..2 {
+            for task in [1, 0] {
                 let piece = (2 * round + task) * 1000;
                 (0..1000).for_each(|at| push(&mut held, piece + at, piece + at + GAP, at as u64));
             }
-            taken.extend(before(&mut held, 2 * round * 1000));
+            taken.extend(before(&mut held, 2 * round * 1000).0);
         }
-        taken.extend(before(&mut held, i64::MAX));
+        taken.extend(before(&mut held, i64::MAX).0);
         assert_eq!(taken.len(), 100_000);
         // Parts whose gaps are apart are in order.
         let mut latest = 0;

@@ -113,6 +113,15 @@ impl<S, K: Tick> Sessions<S, K> {
         self.open.iter_mut().for_each(each);
     }
 
+    /// Removes the session that ends before a time, if it is the only one of the key.
+    #[inline(always)]
+    pub(super) fn end_only(&mut self, time: i64) -> Option<Open<S>> {
+        match &*self.open {
+            [only] if only.until < time && !self.open.spilled() => self.open.pop(),
+            _ => None,
+        }
+    }
+
     /// Removes the sessions that end by `at`.
     #[inline(always)]
     pub(super) fn end(&mut self, at: i64, mut give: impl FnMut(Open<S>)) {
@@ -300,6 +309,18 @@ mod tests {
             prop_assert_eq!(sessions.is_spent(), after.is_empty());
             prop_assert_eq!(all(&mut sessions), after);
         }
+    }
+
+    #[test]
+    fn only_a_session_that_is_alone_is_removed_before_the_others_of_its_time() {
+        let mut sessions = Sums::new();
+        take(&mut sessions, (10, 15), 1);
+        assert!(sessions.end_only(15).is_none());
+        assert_eq!(sessions.end_only(16).map(|open| open.until), Some(15));
+        assert!(sessions.is_spent() && sessions.end_only(i64::MAX).is_none());
+        take(&mut sessions, (10, 15), 1);
+        take(&mut sessions, (30, 35), 1);
+        assert!(sessions.end_only(i64::MAX).is_none());
     }
 
     #[test]

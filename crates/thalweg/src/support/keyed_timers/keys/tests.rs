@@ -105,9 +105,18 @@ fn keys_in<K: Key + ?Sized, S: TimedState>(
     spill: SpillDir,
     clock: &Clock,
 ) -> KeyedTimers<K, S> {
-    let op = Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()));
+    let op = op();
     let budget = Budget::new(pool.reserve(), pool.unnamed(Claim::Spillable), 1);
     KeyedTimers::of(op, budget, spill, clock.clone(), ("the numbers", "fewer need less"))
+}
+
+fn op() -> Op {
+    Op::new(0, "test".into(), Depth(0), Arc::new(Signals::default()))
+}
+
+/// Keys of an operator that is tested, with as much memory as they need.
+pub(crate) fn keys_in_memory<K: Key + ?Sized, S: TimedState>() -> (Op, KeyedTimers<K, S>) {
+    (op(), keys_of(usize::MAX >> 1, spill_dir(), &Clock::simulated()))
 }
 
 fn spill_dir() -> SpillDir {
