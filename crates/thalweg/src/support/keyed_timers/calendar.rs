@@ -366,6 +366,17 @@ mod tests {
     }
 
     #[test]
+    fn the_length_of_a_day_stays_where_watermarks_go_to_and_fro() {
+        let mut calendar = Calendar::new();
+        calendar.reset(SLOTS);
+        assert_eq!(calendar.next(0, |_| {}), None);
+        for days in [28, 106].repeat(4) {
+            (0..SAMPLE).for_each(|n| calendar.set(n as usize % SLOTS, None, days << FIRST_LENGTH));
+            assert!(!calendar.changes_length(), "{days} days");
+        }
+    }
+
+    #[test]
     fn a_time_that_is_put_off_costs_no_look() {
         let (mut model, mut now) = (Model::new(), 0);
         model.take(now, usize::MAX);

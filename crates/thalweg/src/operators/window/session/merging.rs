@@ -305,20 +305,15 @@ mod tests {
         merged.take(keys, PartialEntry { hash, key, arena: &(), state }, Timestamp::MIN);
     }
 
-    /// Two sessions of each key, of which a watermark ends one.
-    fn two_sessions_each(count: u32) -> TimerPush<Merged> {
+    #[test]
+    fn results_do_not_outrun_the_next_operator() {
         let (mut keys, mut merged) = operator();
+        // Two sessions of each key, of which a watermark ends one.
         for at in [0, 100] {
-            (0..count).for_each(|key| take(&mut merged, &mut keys, key, at));
+            (0..100).for_each(|key| take(&mut merged, &mut keys, key, at));
         }
         let mut push = TimerPush::new(keys, merged);
         push.event(Event::Watermark(Timestamp::from_micros(105)));
-        push
-    }
-
-    #[test]
-    fn results_do_not_outrun_the_next_operator() {
-        let mut push = two_sessions_each(100);
         let mut all = Results::new();
         loop {
             let flow = push.resume();
