@@ -337,20 +337,25 @@ fn keyed_count(size: Size) -> Vec<Case> {
     KEYS.into_iter().map(case).collect()
 }
 
+/// Our records with strings are sent as views of them.
+const VIEWS: &str = " --form views";
+
 fn exchange(size: Size) -> Vec<Case> {
-    let case = |name: &str, renoir: &str, records: u64| {
-        let work = format!("exchange-{name} --records {records}");
-        Case::new("exchange", name, &work)
-            .against("timely", TIMELY, &work)
+    let case = |name: &str, work: &str, renoir: &str, form: &str| {
+        Case::new("exchange", name, &format!("{work}{form}"))
+            .against("timely", TIMELY, work)
             .against("renoir", RENOIR, &format!("{work} --by {renoir}"))
-            .against("bound", BOUNDS, &work)
+            .against("bound", BOUNDS, work)
     };
+    let numbers = format!("exchange-u64 --records {}", size.pick(32_000_000_u64, 256_000_000));
+    let strings = format!("exchange-strings --records {}", size.pick(2_000_000, 16_000_000));
     // Renoir uses whichever choice of receivers is faster for it.
-    let numbers = case("u64", "key", size.pick(32_000_000, 256_000_000));
-    let records = size.pick(2_000_000, 16_000_000);
-    let borrowed = format!("exchange-strings --records {records} --form borrowed");
-    let strings = case("strings", "shuffle", records).against("thalweg-borrowed", OURS, &borrowed);
-    vec![numbers, strings]
+    vec![
+        case("u64", &numbers, "key", ""),
+        case("strings", &strings, "shuffle", ""),
+        case("strings-views", &strings, "shuffle", VIEWS),
+        case("strings-borrowed", &strings, "shuffle", " --form borrowed"),
+    ]
 }
 
 fn fused(size: Size) -> Vec<Case> {
@@ -750,16 +755,15 @@ fn hosts(size: Size, cores: usize) -> Vec<Case> {
             .for_each(|rival| rival.cores = Some(2));
         case
     };
-    let exchange = |name: &str, renoir: &str, records: u64| {
+    let exchange = |name: &str, work: &str, renoir: &str, form: &str| {
         let rivals = [
-            ("thalweg-tls", OURS, ""),
-            ("thalweg-lz4", OURS, " --compression lz4"),
+            ("thalweg-tls", OURS, form),
+            ("thalweg-lz4", OURS, &format!("{form} --compression lz4")),
             ("renoir", RENOIR, renoir),
             ("timely", TIMELY, ""),
             ("bound", BOUNDS, ""),
         ];
-        let work = format!("exchange-{name} --records {records}");
-        let mut case = case(name.to_owned(), &work, &rivals, "");
+        let mut case = case(name.to_owned(), work, &rivals, form);
         case.rivals
             .iter_mut()
             .filter(|rival| rival.peer == "thalweg-tls")
@@ -771,9 +775,12 @@ fn hosts(size: Size, cores: usize) -> Vec<Case> {
         ("renoir-folded", RENOIR, " --form folded"),
         ("timely", TIMELY, ""),
     ];
+    let numbers = format!("exchange-u64 --records {}", size.pick(32_000_000_u64, 256_000_000));
+    let strings = format!("exchange-strings --records {}", size.pick(2_000_000, 16_000_000));
     let mut cases = vec![
-        exchange("u64", " --by key", size.pick(32_000_000, 256_000_000)),
-        exchange("strings", " --by shuffle", size.pick(2_000_000, 16_000_000)),
+        exchange("u64", &numbers, " --by key", ""),
+        exchange("strings", &strings, " --by shuffle", ""),
+        exchange("strings-views", &strings, " --by shuffle", VIEWS),
         case("wordcount".to_owned(), "wordcount", &counts, " --form assoc")
             .on(&format!("text:{}", size.pick(128, 1024))),
     ];
