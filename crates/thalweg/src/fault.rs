@@ -79,6 +79,8 @@ mod tests {
     const CALLS: &str = "a_job_of_calls_whose_checkpoints_are_checked";
     const COUNTS: &str = "a_job_of_counts_whose_checkpoints_are_checked";
     const FOLDS: &str = "a_job_of_folds_whose_checkpoints_are_checked";
+    const RUNNING: &str = "a_job_of_running_counts_whose_checkpoints_are_checked";
+    const DISTINCT: &str = "a_job_of_distinct_numbers_whose_checkpoints_are_checked";
     const ON_DISK: &str = "a_job_on_disk_whose_checkpoints_are_checked";
 
     /// Each record counts once, whatever is interrupted.
@@ -112,6 +114,26 @@ mod tests {
         check(job).must_restore().seeds(16).agrees();
     }
 
+    /// The same for records that have a result each.
+    #[test]
+    fn a_job_of_running_counts_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| {
+            let numbers = env.range(0..3000).shuffle().group_by(|n| *n % 300);
+            numbers.stateful_map(0u64, |_, count, _| {
+                *count += 1;
+                *count
+            })
+        };
+        check(job).must_restore().seeds(16).agrees();
+    }
+
+    /// The same for keys, of which nothing else is kept.
+    #[test]
+    fn a_job_of_distinct_numbers_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| env.range(0..3000).shuffle().map(|n| n % 1000).unique();
+        check(job).must_restore().seeds(16).agrees();
+    }
+
     /// The same of records that wait on disk.
     #[test]
     fn a_job_on_disk_whose_checkpoints_are_checked() {
@@ -141,6 +163,8 @@ mod tests {
             (Fault::LosesTheOpenBlock, ON_DISK),
             (Fault::SavesWhatHasChanged, COUNTS),
             (Fault::SavesWhatHasChanged, FOLDS),
+            (Fault::SavesWhatHasChanged, RUNNING),
+            (Fault::SavesWhatHasChanged, DISTINCT),
         ];
         for (fault, job) in all {
             let name = format!("{fault:?}");

@@ -1,8 +1,8 @@
 //! Moves the states of a keyed table to disk and back, through its [`Overflow`], and into checkpoints.
 
-use super::gradual_save::{GradualSave, add};
+use super::gradual_save::GradualSave;
 use super::overflow::Overflow;
-use crate::checkpoint::{Saving, StateHandle};
+use crate::checkpoint::StateHandle;
 use crate::data::{Data, Key, Portable, Wire};
 use crate::error::Result;
 use crate::flow::Event;
@@ -33,33 +33,12 @@ where
     overflow.evicted()
 }
 
-/// Saves the states of a table, each with its key, and what is on disk.
+/// Saves the states of a table, each with its key, and what is on disk, if this event is a barrier or the end. A large table is
+/// not saved yet: the caller saves it in parts through the returned `GradualSave`, while records change it.
 ///
 /// # Errors
 ///
-/// If what is still to be written there cannot be.
-pub(crate) fn save<K, V, S>(
-    table: &GroupTable<K, V>,
-    overflow: &mut Overflow<S, Evicted<K, V>>,
-    out: &mut Saving,
-) -> Result<()>
-where
-    K: Key<Owned: Borrow<K>> + ?Sized,
-    V: Data,
-    S: Wire + ?Sized,
-    Evicted<K, V>: Data,
-{
-    overflow.save(out)?;
-    table.for_each(|key, state| add(out, key, state));
-    Ok(())
-}
-
-/// As [`save`], through the handle of the state, if this event is a barrier or the end. A large table is not saved yet: the
-/// caller saves it in parts through the returned `GradualSave`, while records change it.
-///
-/// # Errors
-///
-/// As [`save`].
+/// If what is still to be written to disk cannot be.
 pub(crate) fn begin_save<K, V, S>(
     state: &StateHandle,
     event: Event,
@@ -80,7 +59,7 @@ where
     Ok(GradualSave::begin(open, table))
 }
 
-/// Restores what [`save`] has saved.
+/// Restores what [`begin_save`] has saved.
 ///
 /// # Errors
 ///

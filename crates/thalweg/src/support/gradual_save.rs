@@ -20,20 +20,26 @@ use crate::checkpoint::{OpenSaving, Saving};
 use crate::data::{Data, Key};
 use crate::fault::{Fault, is_planted};
 use crate::state::GroupTable;
-use std::mem::needs_drop;
+use std::mem::{self, needs_drop};
 
-/// The most bytes of a table that is saved at once, and of what it is encoded to. That takes some ten milliseconds, and much less
-/// in all than records need that save one state at a time. In tests, whose tables are small, all are saved in parts.
-const AT_ONCE: usize = if cfg!(test) { 0 } else { 64 << 20 };
+/// The most bytes of a table that is saved at once, and of what it is encoded to, which takes a fraction of a millisecond. In
+/// tests, whose tables are small, all are saved in parts.
+const AT_ONCE: usize = if cfg!(test) { 0 } else { 1 << 20 };
 
 /// Whether tables within the nearest caches may be saved in parts, too: if states own memory, which may be much.
 pub(crate) const fn saves_small_in_parts<V>() -> bool {
     cfg!(test) || needs_drop::<V>()
 }
 
-/// The slots that are saved between two batches, in some hundred microseconds. With fewer, most of a table of keys in no order
-/// would be saved by records, one state at a time, which costs several times as much.
-const PART: usize = if cfg!(test) { 4 } else { 32 << 10 };
+/// The fewest slots that are saved between two batches, in some thirty microseconds: a task that has time goes on to run out of
+/// input now and then, so that records hardly wait.
+const LEAST: usize = if cfg!(test) { 4 } else { 4 << 10 };
+/// Where so many batches have come one after another, with no event or wait between them, the task is busy, and twice as many slots are saved from then on: fewer
+/// states are saved by records, one at a time, and the caches lose fewer of them.
+const BUSY: u32 = if cfg!(test) { 2 } else { 16 };
+/// The most slots of a part, and the bytes of encoded states after which it ends: in a few milliseconds.
+const MOST: usize = if cfg!(test) { 16 } else { 512 << 10 };
+const BYTES: usize = if cfg!(test) { 600 } else { 4 << 20 };
 /// The most parts of a table, however large it is, as the snapshot waits for all of them.
 const PARTS: usize = if cfg!(test) { 16 } else { 256 };
 
@@ -44,8 +50,13 @@ pub(crate) struct GradualSave {
     next: usize,
     /// The number of slots that the table had at the barrier.
     slots: usize,
-    /// The number of slots that are saved at a time.
+    /// The number of slots that are saved at a time, and the fewest.
     part: usize,
+    least: usize,
+    /// Whether a record has come since the last part, and the number of parts before it with a record between each other, since
+    /// their length was changed.
+    has_record: bool,
+    busy: u32,
     /// A bit for each slot: set if there is nothing to save there from `next` on.
     marks: Vec<u64>,
 }
@@ -80,8 +91,8 @@ impl GradualSave {
         K: Key + ?Sized,
         V: Data,
     {
-        let part = PART.max(table.slots() / PARTS);
-        let mut saving = Some(Self::in_parts_of(part, open, table));
+        let least = LEAST.max(table.slots() / PARTS);
+        let mut saving = Some(Self::in_parts_from(least, open, table));
         if table.is_empty() || table.bytes() <= bytes {
             let is_short = |saving: &Self| saving.open.saving.encoded() <= bytes;
             while saving.as_ref().is_some_and(is_short) && Self::save_part(&mut saving, table) {}
@@ -89,13 +100,25 @@ impl GradualSave {
         saving
     }
 
-    /// As [`begin`](Self::begin), with `part` slots at a time, whatever the size of the table.
-    fn in_parts_of<K, V>(part: usize, open: OpenSaving, table: &GroupTable<K, V>) -> Self
+    /// As [`begin`](Self::begin), beginning with so many slots, whatever the size of the table.
+    fn in_parts_from<K, V>(least: usize, open: OpenSaving, table: &GroupTable<K, V>) -> Self
     where
         K: Key + ?Sized,
     {
         let slots = table.slots();
-        Self { open, next: 0, slots, part, marks: vec![0; slots.div_ceil(64)] }
+        let marks = vec![0; slots.div_ceil(64)];
+        Self { open, next: 0, slots, part: least, least, has_record: false, busy: 0, marks }
+    }
+
+    /// The number of slots that are saved next.
+    fn next_part(&mut self) -> usize {
+        if !mem::take(&mut self.has_record) {
+            (self.part, self.busy) = (self.least, 0);
+        } else if self.busy == BUSY {
+            (self.part, self.busy) = ((2 * self.part).min(MOST).max(self.least), 0);
+        }
+        self.busy += 1;
+        self.part
     }
 
     /// Saves the next part of a table that is being saved, if one is; returns whether there is more.
@@ -105,7 +128,11 @@ impl GradualSave {
         V: Data,
     {
         let Some(rest) = saving else { return false };
-        rest.save_up_to(rest.slots.min(rest.next + rest.part), table);
+        let until = rest.slots.min(rest.next + rest.next_part());
+        let before = rest.open.saving.encoded();
+        while rest.next < until && rest.open.saving.encoded() < before + BYTES {
+            rest.save_up_to(until.min(rest.next + rest.least), table);
+        }
         let saves = rest.next < rest.slots;
         if !saves && let Some(all) = saving.take() {
             all.open.end();
@@ -150,12 +177,17 @@ impl GradualSave {
         K: Key + ?Sized,
         V: Data,
     {
+        self.has_record = true;
         if self.next >= self.slots {
             return;
         }
         let place = table.slot_of(hash, probe);
         if place.is_err() && table.is_full() {
             return self.save_up_to(self.slots, table);
+        }
+        // There is nothing in the state that could change.
+        if place.is_ok() && size_of::<V>() == 0 {
+            return;
         }
         let (Ok(slot) | Err(slot)) = place;
         let (word, bit) = (slot / 64, 1_u64 << (slot % 64));

@@ -58,3 +58,12 @@ fn tables_of_states_are_saved_as_they_were_at_the_barrier() {
     };
     compare(job, &[("fold-0", "table")], |n| n);
 }
+
+#[test]
+fn states_that_have_results_at_once_are_saved_as_they_were_at_the_barrier() {
+    let job = |env: &Environment| {
+        let numbers = env.iter(0..RECORDS).shuffle().group_by(|n| n % KEYS);
+        numbers.stateful_map(0u64, |_, sum, n| *sum += n).unkey().for_each(drop);
+    };
+    compare(job, &[("stateful_map-0", "table")], |n| n);
+}

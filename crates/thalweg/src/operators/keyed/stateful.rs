@@ -17,7 +17,8 @@ use crate::metrics::Report;
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate};
 use crate::stream::Chain;
-use crate::support::evict::{Evicted, UNACCOUNTED, evict, restore, restore_all, save};
+use crate::support::evict::{Evicted, UNACCOUNTED, begin_save, evict, restore, restore_all};
+use crate::support::gradual_save::GradualSave;
 use crate::support::keyed_timers::{KeyedTimers, Remembered};
 use crate::support::overflow::{Overflow, PartReader};
 use crate::support::passed_time::PassedTime;
@@ -40,9 +41,13 @@ pub trait Step<I: Record + ?Sized>: Clone + Send + 'static {
     #[doc(hidden)]
     fn hash(&self, item: &I::Of<'_>) -> u64;
 
-    /// Whether the record's key is in the table.
+    /// Calls a closure with the record's key and its hash.
     #[doc(hidden)]
-    fn is_known(&self, table: &mut GroupTable<Self::Key, Self::State>, item: &I::Of<'_>) -> bool;
+    fn with_key<R>(
+        &self,
+        item: &I::Of<'_>,
+        see: impl FnOnce(u64, <Self::Key as Key>::Probe<'_>) -> R,
+    ) -> R;
 
     /// Updates the table with the record; returns what is emitted for it, if anything.
     #[doc(hidden)]
@@ -103,6 +108,7 @@ where
             weighed: HeapEstimate::new(),
             overflow: Overflow::of_no_table(cx),
             endless: None,
+            saving: None,
             failed: false,
             emitted: 0,
             keys: 0,
@@ -162,6 +168,8 @@ struct Core<I: Wire + ?Sized, X: Step<I>> {
     overflow: Overflow<Hashed<I>, EvictedState<I, X>>,
     /// All keys, if the input has no end; then the table is empty, and the overflow is frozen.
     endless: Option<EndlessKeys<X::Key, X::State>>,
+    /// What is still to be saved of the table as it was at a barrier.
+    saving: Option<GradualSave>,
     failed: bool,
     emitted: u64,
     /// The number of keys in the parts that are done.
@@ -199,6 +207,9 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
                     return;
                 }
             }
+            if self.saving.is_some() {
+                self.save_before(&item);
+            }
             self.weighed.changed();
             guard(&self.op, || self.step.take(&mut self.table, item))
         };
@@ -214,7 +225,16 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
     fn has_room_for(&mut self, item: &I::Of<'_>) -> bool {
         let Self { op, step, table, weighed, overflow, .. } = self;
         overflow.may_grow(table.bytes_if_grown() + weighed.bytes())
-            || guard(op, || step.is_known(table, item))
+            || guard(op, || step.with_key(item, |hash, probe| table.find(hash, probe).is_some()))
+    }
+
+    /// Saves the state of a record's key before it changes, if it is still to be saved.
+    #[cold]
+    #[inline(never)]
+    fn save_before(&mut self, item: &I::Of<'_>) {
+        let Self { op, step, table, saving, .. } = self;
+        let Some(saving) = saving else { return };
+        guard(op, || step.with_key(item, |hash, probe| saving.before_change(table, hash, probe)));
     }
 
     #[cold]
@@ -255,11 +275,31 @@ impl<I: Wire + ?Sized, X: Step<I>> Core<I, X> {
             );
             return self.fail(self.overflow.refused(what));
         }
+        self.save_rest();
         self.weighed = HeapEstimate::new();
         let table = std::mem::take(&mut self.table).into_drain();
         if let Err(error) = evict(table, &mut self.overflow) {
             self.fail(error);
         }
+    }
+
+    /// Saves the table at this barrier: at once if it is small, else in parts, while records change it.
+    fn begin_save(&mut self, state: &StateHandle, barrier: Event) {
+        self.save_rest();
+        // Records without room are dropped since.
+        if self.failed {
+            let why = "some of its records could not be moved to disk";
+            return state.save(barrier, |out| out.refuse(why));
+        }
+        match begin_save(state, barrier, &self.table, &mut self.overflow) {
+            Ok(saving) => self.saving = saving,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Saves the rest of the table at once.
+    fn save_rest(&mut self) {
+        GradualSave::save_rest(&mut self.saving, &self.table);
     }
 
     fn fail(&mut self, error: Error) {
@@ -316,6 +356,7 @@ where
         }
         match event {
             Event::Round(_) | Event::End => {
+                self.core.save_rest();
                 // No record needs it any more.
                 self.state.save(event, |_| ());
                 self.held = event;
@@ -328,20 +369,18 @@ where
                 }
             }
             other => {
-                let core = &mut self.core;
-                self.state.save(other, |out| {
-                    // Records without room are dropped since.
-                    if core.failed {
-                        out.refuse("some of its records could not be moved to disk");
-                    }
-                    if let Err(error) = save(&core.table, &mut core.overflow, out) {
-                        core.fail(error);
-                    }
-                });
+                if let Event::Barrier(_) = other {
+                    self.core.begin_save(&self.state, other);
+                }
                 self.passed.pass(other);
                 self.next.event(other);
             }
         }
+    }
+
+    fn save_part(&mut self) -> bool {
+        let saves = GradualSave::save_part(&mut self.core.saving, &self.core.table);
+        self.next.save_part() || saves
     }
 
     fn resume(&mut self) -> Flow {

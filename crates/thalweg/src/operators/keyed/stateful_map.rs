@@ -134,8 +134,12 @@ where
         self.keys.hash(item)
     }
 
-    fn is_known(&self, table: &mut GroupTable<G::Key, S>, item: &I::Of<'_>) -> bool {
-        table.find(self.keys.hash(item), self.keys.key(item).probe()).is_some()
+    fn with_key<R>(
+        &self,
+        item: &I::Of<'_>,
+        see: impl FnOnce(u64, <G::Key as Key>::Probe<'_>) -> R,
+    ) -> R {
+        see(self.keys.hash(item), self.keys.key(item).probe())
     }
 
     #[inline(always)]

@@ -75,8 +75,12 @@ impl<I: Distinct + ?Sized> Step<Hashed<I>> for First<I> {
         *hash
     }
 
-    fn is_known(&self, seen: &mut GroupTable<I, ()>, (hash, item): &(u64, I::Of<'_>)) -> bool {
-        seen.find(*hash, I::whole(item).probe()).is_some()
+    fn with_key<R>(
+        &self,
+        (hash, item): &(u64, I::Of<'_>),
+        see: impl FnOnce(u64, I::Probe<'_>) -> R,
+    ) -> R {
+        see(*hash, I::whole(item).probe())
     }
 
     #[inline(always)]

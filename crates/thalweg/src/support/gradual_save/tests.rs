@@ -76,7 +76,7 @@ fn what_is_saved_is_the_table_at_the_barrier_however_it_changes_meanwhile() {
             let (at_barrier, slots) = (contents(&table), table.slots());
             let open = state.open(Event::Barrier(epoch)).unwrap();
             let part = 1 + below(40) as usize;
-            let mut saving = Some(GradualSave::in_parts_of(part, open, &table));
+            let mut saving = Some(GradualSave::in_parts_from(part, open, &table));
             let (most, ends_early) = (1 + below(60), below(5) == 0);
             loop {
                 for _ in 0..below(most) {
@@ -98,6 +98,39 @@ fn what_is_saved_is_the_table_at_the_barrier_however_it_changes_meanwhile() {
         }
     }
     assert!(grown > 9 && emptied > 9 && in_parts > 500, "{grown}, {emptied}, {in_parts}");
+}
+
+#[test]
+fn parts_are_short_where_a_task_runs_out_of_input_and_grow_where_it_does_not() {
+    let (_all, state) = handle(None);
+    let mut table = Table::new();
+    (0..1000).for_each(|key| count(&mut None, &mut table, key));
+    let open = state.open(Event::Barrier(Epoch(1))).unwrap();
+    let mut saving = Some(GradualSave::in_parts_from(LEAST, open, &table));
+    let mut part = |records: bool| {
+        let before = saving.as_ref().unwrap().next;
+        if records {
+            count(&mut saving, &mut table, 3);
+        }
+        assert!(GradualSave::save_part(&mut saving, &table));
+        saving.as_ref().unwrap().next - before
+    };
+    let lengths = [true, true, true, true, true, true, true, true, false, true].map(&mut part);
+    assert_eq!(lengths, [4, 4, 8, 8, 16, 16, 16, 16, 4, 4]);
+}
+
+#[test]
+fn a_long_part_of_large_states_ends_early() {
+    let mut large = GroupTable::<u64, Vec<u8>>::new();
+    (0..100u64).for_each(|key| _ = large.upsert(key.key_hash(), &key, &key, || vec![7; 1000]));
+    let (_all, state) = handle_of::<Vec<u8>>(None);
+    let open = state.open(Event::Barrier(Epoch(1))).unwrap();
+    let mut saving = GradualSave::in_parts_from(1, open, &large);
+    (saving.part, saving.has_record) = (64, true);
+    let mut saving = Some(saving);
+    assert!(GradualSave::save_part(&mut saving, &large));
+    let encoded = saving.unwrap().open.saving.encoded();
+    assert!((1000..1100).contains(&encoded), "{encoded}");
 }
 
 #[test]
