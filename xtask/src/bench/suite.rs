@@ -340,6 +340,14 @@ fn keyed_count(size: Size) -> Vec<Case> {
 /// Our records with strings are sent as views of them.
 const VIEWS: &str = " --form views";
 
+/// The exchanges of numbers and of records with strings.
+fn exchanges(size: Size) -> [String; 2] {
+    [
+        format!("exchange-u64 --records {}", size.pick(32_000_000_u64, 256_000_000)),
+        format!("exchange-strings --records {}", size.pick(2_000_000, 16_000_000)),
+    ]
+}
+
 fn exchange(size: Size) -> Vec<Case> {
     let case = |name: &str, work: &str, renoir: &str, form: &str| {
         Case::new("exchange", name, &format!("{work}{form}"))
@@ -347,8 +355,7 @@ fn exchange(size: Size) -> Vec<Case> {
             .against("renoir", RENOIR, &format!("{work} --by {renoir}"))
             .against("bound", BOUNDS, work)
     };
-    let numbers = format!("exchange-u64 --records {}", size.pick(32_000_000_u64, 256_000_000));
-    let strings = format!("exchange-strings --records {}", size.pick(2_000_000, 16_000_000));
+    let [numbers, strings] = exchanges(size);
     // Renoir uses whichever choice of receivers is faster for it.
     vec![
         case("u64", &numbers, "key", ""),
@@ -775,8 +782,7 @@ fn hosts(size: Size, cores: usize) -> Vec<Case> {
         ("renoir-folded", RENOIR, " --form folded"),
         ("timely", TIMELY, ""),
     ];
-    let numbers = format!("exchange-u64 --records {}", size.pick(32_000_000_u64, 256_000_000));
-    let strings = format!("exchange-strings --records {}", size.pick(2_000_000, 16_000_000));
+    let [numbers, strings] = exchanges(size);
     let mut cases = vec![
         exchange("u64", &numbers, " --by key", ""),
         exchange("strings", &strings, " --by shuffle", ""),

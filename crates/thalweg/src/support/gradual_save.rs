@@ -34,8 +34,8 @@ pub(crate) const fn saves_small_in_parts<V>() -> bool {
 /// The fewest slots that are saved between two batches, in some thirty microseconds: a task that has time goes on to run out of
 /// input now and then, so that records hardly wait.
 const LEAST: usize = if cfg!(test) { 4 } else { 4 << 10 };
-/// Where so many batches have come one after another, with no event or wait between them, the task is busy, and twice as many slots are saved from then on: fewer
-/// states are saved by records, one at a time, and the caches lose fewer of them.
+/// Where so many batches have come one after another, with no event or wait between them, the task is busy, and twice as many
+/// slots are saved from then on: fewer states are saved by records, one at a time, and the caches lose fewer of them.
 const BUSY: u32 = if cfg!(test) { 2 } else { 16 };
 /// The most slots of a part, and the bytes of encoded states after which it ends: in a few milliseconds.
 const MOST: usize = if cfg!(test) { 16 } else { 512 << 10 };
@@ -53,9 +53,9 @@ pub(crate) struct GradualSave {
     /// The number of slots that are saved at a time, and the fewest.
     part: usize,
     least: usize,
-    /// Whether a record has come since the last part, and the number of parts before it with a record between each other, since
-    /// their length was changed.
+    /// Whether a record has come since the last part.
     has_record: bool,
+    /// The number of parts of this length, if a record came before each but the first.
     busy: u32,
     /// A bit for each slot: set if there is nothing to save there from `next` on.
     marks: Vec<u64>,
