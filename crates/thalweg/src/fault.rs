@@ -50,11 +50,16 @@ const VARIABLE: &str = "THALWEG_FAULT";
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::Environment;
     use crate::check::check;
     use crate::checkpoint::CheckpointDir;
     use crate::config::{CheckpointConfig, Config};
+    use crate::keyed::{Process, ProcessContext, Timer};
     use crate::operators::calls::Calls;
+    use crate::operators::time::Watermarks;
+    use crate::operators::window::SessionWindow;
+    use crate::time::Timestamp;
+    use crate::{Chain, Environment, Stream};
+    use std::convert::Infallible;
     use std::future::{Future, poll_fn};
     use std::path::Path;
     use std::process::{Command, Output};
@@ -81,6 +86,8 @@ mod tests {
     const FOLDS: &str = "a_job_of_folds_whose_checkpoints_are_checked";
     const RUNNING: &str = "a_job_of_running_counts_whose_checkpoints_are_checked";
     const DISTINCT: &str = "a_job_of_distinct_numbers_whose_checkpoints_are_checked";
+    const SESSIONS: &str = "a_job_of_sessions_whose_checkpoints_are_checked";
+    const TIMERS: &str = "a_job_of_timers_whose_checkpoints_are_checked";
     const ON_DISK: &str = "a_job_on_disk_whose_checkpoints_are_checked";
 
     /// Each record counts once, whatever is interrupted.
@@ -134,6 +141,72 @@ mod tests {
         check(job).must_restore().seeds(16).agrees();
     }
 
+    /// Numbers, a microsecond one after another, but for pauses.
+    fn timed(env: &Environment) -> Stream<impl Chain<Item = u64, Time = Timestamp> + use<>> {
+        let time = |n: &u64| Timestamp::from_micros((n + n / 500 * 1000).cast_signed());
+        let numbers = env.range(0..10_000);
+        numbers.assign_timestamps(time, Watermarks::monotonous()).shuffle()
+    }
+
+    /// The same for sessions, of which one is open for each key.
+    #[test]
+    fn a_job_of_sessions_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| {
+            let sessions = SessionWindow::new(Duration::from_micros(700));
+            timed(env).group_by(|n| *n % 300).repartition().window(sessions).sum(|n| *n)
+        };
+        check(job).must_restore().seeds(16).agrees();
+    }
+
+    /// Adds up the numbers of a key, and a million for each that is as old as a timer, until the end of time.
+    struct Sums;
+
+    const LAST: Timer = Timer::EventTime(Timestamp::MAX);
+
+    impl Process<u64, u64> for Sums {
+        type State = u64;
+        type Out = u64;
+        type Side = Infallible;
+
+        fn start(&self) -> u64 {
+            0
+        }
+
+        fn on_record(
+            &self,
+            _: &u64,
+            sum: &mut u64,
+            n: u64,
+            time: Timestamp,
+            cx: &mut ProcessContext<'_, u64, Infallible>,
+        ) {
+            *sum += n;
+            cx.set_timer(Timer::EventTime(time.saturating_add(Duration::from_micros(700))));
+            cx.set_timer(LAST);
+        }
+
+        fn on_timer(
+            &self,
+            _: &u64,
+            sum: &mut u64,
+            timer: Timer,
+            cx: &mut ProcessContext<'_, u64, Infallible>,
+        ) {
+            if timer == LAST {
+                cx.emit(*sum);
+            } else {
+                *sum += 1_000_000;
+            }
+        }
+    }
+
+    /// The same for keys with timers.
+    #[test]
+    fn a_job_of_timers_whose_checkpoints_are_checked() {
+        let job = |env: &Environment| timed(env).group_by(|n| *n % 300).process(Sums);
+        check(job).must_restore().seeds(16).agrees();
+    }
+
     /// The same of records that wait on disk.
     #[test]
     fn a_job_on_disk_whose_checkpoints_are_checked() {
@@ -165,6 +238,8 @@ mod tests {
             (Fault::SavesWhatHasChanged, FOLDS),
             (Fault::SavesWhatHasChanged, RUNNING),
             (Fault::SavesWhatHasChanged, DISTINCT),
+            (Fault::SavesWhatHasChanged, SESSIONS),
+            (Fault::SavesWhatHasChanged, TIMERS),
         ];
         for (fault, job) in all {
             let name = format!("{fault:?}");

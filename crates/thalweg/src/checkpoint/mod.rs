@@ -670,7 +670,8 @@ impl StateHandle {
 
     /// Begins to save the state, under the conditions of [`save`](Self::save), and leaves it open: entries may be written after
     /// the operator has passed the event on, as long as they are those of the state at the event. Until the saving has
-    /// [ended](OpenSaving::end), [`save_part`](crate::flow::Pipe::save_part) of the operator must return that more is left.
+    /// [ended](OpenSaving::end), [`save_part`](crate::flow::Pipe::save_part) of the operator must return that more is left:
+    /// a checkpoint that is complete without it fails, or, where the state may be missing, takes it as empty.
     pub(crate) fn open(&self, event: Event) -> Option<OpenSaving> {
         let Handle { all, slot, task, tasks, redistribution } = self.0.as_ref()?;
         let epoch = match event {

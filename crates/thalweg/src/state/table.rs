@@ -362,6 +362,15 @@ impl<K: Key + ?Sized, A> GroupTable<K, A> {
         self.slots.position(hash, |entry| K::matches(&entry.key, arena, probe))
     }
 
+    /// The slot of the key with this hash whose accumulator satisfies `is_it`.
+    pub(crate) fn slot_where(
+        &mut self,
+        hash: u64,
+        mut is_it: impl FnMut(&A) -> bool,
+    ) -> Option<usize> {
+        self.slots.position(hash, |entry| is_it(&entry.value)).ok()
+    }
+
     /// Adds a key that is not in the table, from a slot of another arena.
     ///
     /// Grows the table when it [is full](Self::is_full).

@@ -8,11 +8,11 @@
 //!                  ^ next
 //! ```
 //!
-//! * Before a record changes a state that is not saved yet, the state is saved and its slot marked. So a record pays for its
-//!   own key only, wherever the key is in the table.
+//! * Before a record, or a timer, changes a state that is not saved yet, the state is saved and its slot marked. So it pays for
+//!   its own key only, wherever the key is in the table. A state without which nothing would be lost is only marked.
 //! * A new key goes into an empty slot, which is marked, as the key came after the barrier.
 //! * Before the slots move or are emptied (growth, eviction to disk, the end of a round or of the input), and before the next
-//!   barrier, the owner saves all that is left.
+//!   barrier, the owner saves all that is left. It must not remove single keys meanwhile, since others would move up.
 //!
 //! There is one bit for each slot while a table is being saved, besides the encoded entries.
 
@@ -40,6 +40,8 @@ const BUSY: u32 = if cfg!(test) { 2 } else { 16 };
 /// The most slots of a part, and the bytes of encoded states after which it ends: in a few milliseconds.
 const MOST: usize = if cfg!(test) { 16 } else { 512 << 10 };
 const BYTES: usize = if cfg!(test) { 600 } else { 4 << 20 };
+/// So many slots are saved before the bytes are looked at.
+const STEP: usize = 256;
 /// The most parts of a table, however large it is, as the snapshot waits for all of them.
 const PARTS: usize = if cfg!(test) { 16 } else { 256 };
 
@@ -61,6 +63,23 @@ pub(crate) struct GradualSave {
     marks: Vec<u64>,
 }
 
+/// What a table has for a key, of which the state is saved.
+pub(crate) trait ToSave {
+    /// The type of the states.
+    type State: Data;
+
+    /// The state; `None` if nothing would be lost without it.
+    fn to_save(&self) -> Option<&Self::State>;
+}
+
+impl<V: Data> ToSave for V {
+    type State = V;
+
+    fn to_save(&self) -> Option<&V> {
+        Some(self)
+    }
+}
+
 /// Adds a key of a table, with its state, to the saved entries.
 pub(crate) fn add<K, V>(out: &mut Saving, key: &K, state: &V)
 where
@@ -79,7 +98,7 @@ impl GradualSave {
     pub(crate) fn begin<K, V>(open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
     where
         K: Key + ?Sized,
-        V: Data,
+        V: ToSave,
     {
         let is_whole = table.is_cache_resident() && !saves_small_in_parts::<V>();
         Self::begin_within(if is_whole { usize::MAX } else { AT_ONCE }, open, table)
@@ -89,7 +108,7 @@ impl GradualSave {
     fn begin_within<K, V>(bytes: usize, open: OpenSaving, table: &GroupTable<K, V>) -> Option<Self>
     where
         K: Key + ?Sized,
-        V: Data,
+        V: ToSave,
     {
         let least = LEAST.max(table.slots() / PARTS);
         let mut saving = Some(Self::in_parts_from(least, open, table));
@@ -125,13 +144,13 @@ impl GradualSave {
     pub(crate) fn save_part<K, V>(saving: &mut Option<Self>, table: &GroupTable<K, V>) -> bool
     where
         K: Key + ?Sized,
-        V: Data,
+        V: ToSave,
     {
         let Some(rest) = saving else { return false };
         let until = rest.slots.min(rest.next + rest.next_part());
         let before = rest.open.saving.encoded();
         while rest.next < until && rest.open.saving.encoded() < before + BYTES {
-            rest.save_up_to(until.min(rest.next + rest.least), table);
+            rest.save_up_to(until.min(rest.next + rest.least.min(STEP)), table);
         }
         let saves = rest.next < rest.slots;
         if !saves && let Some(all) = saving.take() {
@@ -144,7 +163,7 @@ impl GradualSave {
     pub(crate) fn save_rest<K, V>(saving: &mut Option<Self>, table: &GroupTable<K, V>)
     where
         K: Key + ?Sized,
-        V: Data,
+        V: ToSave,
     {
         if let Some(mut rest) = saving.take() {
             rest.save_up_to(rest.slots, table);
@@ -155,11 +174,13 @@ impl GradualSave {
     fn save_up_to<K, V>(&mut self, until: usize, table: &GroupTable<K, V>)
     where
         K: Key + ?Sized,
-        V: Data,
+        V: ToSave,
     {
         let Self { open, marks, .. } = self;
-        table.for_each_in(self.next..until, |slot, key, state| {
-            if marks[slot / 64] >> (slot % 64) & 1 == 0 {
+        table.for_each_in(self.next..until, |slot, key, entry| {
+            if marks[slot / 64] >> (slot % 64) & 1 == 0
+                && let Some(state) = entry.to_save()
+            {
                 add(&mut open.saving, key, state);
             }
         });
@@ -175,7 +196,7 @@ impl GradualSave {
         probe: K::Probe<'_>,
     ) where
         K: Key + ?Sized,
-        V: Data,
+        V: ToSave,
     {
         self.has_record = true;
         if self.next >= self.slots {
@@ -190,16 +211,29 @@ impl GradualSave {
             return;
         }
         let (Ok(slot) | Err(slot)) = place;
+        self.before_change_at(table, slot);
+    }
+
+    /// Saves the state in a slot, if that is still to be done, before it changes.
+    pub(crate) fn before_change_at<K, V>(&mut self, table: &mut GroupTable<K, V>, slot: usize)
+    where
+        K: Key + ?Sized,
+        V: ToSave,
+    {
         let (word, bit) = (slot / 64, 1_u64 << (slot % 64));
-        if slot < self.next || self.marks[word] & bit != 0 || is_planted(Fault::SavesWhatHasChanged)
-        {
+        let is_saved = slot < self.next || self.next >= self.slots || self.marks[word] & bit != 0;
+        if is_saved || is_planted(Fault::SavesWhatHasChanged) {
             return;
         }
         self.marks[word] |= bit;
         // For an empty slot, the closure is not called.
-        table.see_at(slot, |key, state| add(&mut self.open.saving, key, state));
+        table.see_at(slot, |key, entry| {
+            if let Some(state) = entry.to_save() {
+                add(&mut self.open.saving, key, state);
+            }
+        });
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

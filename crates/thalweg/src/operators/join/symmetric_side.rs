@@ -235,7 +235,7 @@ where
 
     /// Processes an event where the records are by key; returns whether it may be passed on.
     pub(super) fn pass(&mut self, event: Event) -> bool {
-        self.by_key.pass(event)
+        self.by_key.pass_whole(event)
     }
 
     /// The number of records in the table, the number of keys with others, and the bytes that were written to disk.

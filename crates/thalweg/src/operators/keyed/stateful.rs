@@ -379,7 +379,11 @@ where
     }
 
     fn save_part(&mut self) -> bool {
-        let saves = GradualSave::save_part(&mut self.core.saving, &self.core.table);
+        let Core { endless, saving, table, .. } = &mut self.core;
+        let saves = match endless {
+            Some(keys) => keys.save_part(),
+            None => GradualSave::save_part(saving, table),
+        };
         self.next.save_part() || saves
     }
 

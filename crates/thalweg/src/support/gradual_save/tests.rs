@@ -16,20 +16,25 @@ fn handle(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
 
 /// The same, of states of this type.
 fn handle_of<V: Data>(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
+    handle_with::<(u64, V)>(restored)
+}
+
+/// The same, with entries of this type.
+pub(crate) fn handle_with<E: Data>(restored: Option<Snapshot>) -> (Arc<Checkpoints>, StateHandle) {
     let all = Checkpoints::new(restored, None);
     let op = Op::new(0, "count".into(), Depth::default(), Arc::new(Signals::default()));
     let id = StateId { operator: "count".to_owned(), name: "table".to_owned() };
-    let shape = Shape { entries: <(u64, V)>::schema(), operator: String::new(), by_key: true };
+    let shape = Shape { entries: E::schema(), operator: String::new(), by_key: true };
     let state = all.handle((op, id, shape), (0, 1), Redistribution::ByKey);
     (all, state)
 }
 
 /// The entries saved at a barrier, in the order of keys: a key that was saved twice is there twice.
-fn saved(all: &Checkpoints, epoch: Epoch) -> Vec<(u64, u64)> {
+pub(crate) fn saved<E: Data + Ord>(all: &Checkpoints, epoch: Epoch) -> Vec<E> {
     let taken = all.take(epoch, BTreeSet::new()).unwrap();
-    let (_, state) = handle(Some(taken.snapshot));
+    let (_, state) = handle_with::<E>(Some(taken.snapshot));
     let mut entries = Vec::new();
-    let restored = state.restore(|entry: (u64, u64)| {
+    let restored = state.restore(|entry: E| {
         entries.push(entry);
         Ok(())
     });
@@ -54,7 +59,7 @@ fn count(saving: &mut Option<GradualSave>, table: &mut Table, key: u64) {
 }
 
 /// Numbers that look random.
-fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+pub(crate) fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut drawn = 0;
     move |below| {
         drawn += 1;
@@ -94,7 +99,7 @@ fn what_is_saved_is_the_table_at_the_barrier_however_it_changes_meanwhile() {
             }
             assert!(saving.is_none());
             grown += u64::from(table.slots() > slots);
-            assert_eq!(saved(&all, epoch), at_barrier, "seed {seed}, {epoch:?}");
+            assert_eq!(saved::<(u64, u64)>(&all, epoch), at_barrier, "seed {seed}, {epoch:?}");
         }
     }
     assert!(grown > 9 && emptied > 9 && in_parts > 500, "{grown}, {emptied}, {in_parts}");
@@ -160,7 +165,7 @@ fn a_table_is_saved_at_once_unless_it_or_what_it_owns_is_large() {
         GradualSave::begin_within(bytes, open, &table)
     };
     assert!(begin(1, table.bytes()).is_none());
-    assert_eq!(saved(&all, Epoch(1)), contents(&table));
+    assert_eq!(saved::<(u64, u64)>(&all, Epoch(1)), contents(&table));
     let untouched = begin(2, table.bytes() - 1).unwrap();
     assert_eq!((untouched.next, untouched.open.saving.encoded()), (0, 0));
     // A few slots, each with a kilobyte on the heap.

@@ -1,8 +1,9 @@
-//! The table of keys, their timers, and the memory of both. `disk` moves keys out of the table and back; `beyond` is for
-//! operators with tables of their own, whose keys are here once memory is short.
+//! The table of keys, their timers, and the memory of both. `disk` moves keys out of the table and back; `saving` saves them at
+//! barriers; `beyond` is for operators with tables of their own, whose keys are here once memory is short.
 
 mod beyond;
 mod disk;
+mod saving;
 
 use super::budget::Budget;
 use super::calendar::{AHEAD, Calendar};
@@ -15,7 +16,8 @@ use crate::error::{Error, Result};
 use crate::flow::{Event, Op};
 use crate::plan::TaskContext;
 use crate::state::{GroupTable, HeapEstimate, Known, SpillDir, Timers};
-use crate::support::saved_keys::{restore_keys, save_key};
+use crate::support::gradual_save::GradualSave;
+use crate::support::saved_keys::restore_keys;
 use crate::support::saved_watermark::SavedWatermark;
 use crate::time::Timestamp;
 use disk::{PORTION, Pace};
@@ -72,6 +74,8 @@ pub struct KeyedTimers<K: Key + ?Sized, S: TimedState> {
     /// At the end, the position of the next key in the table.
     ending: usize,
     saved: Saved,
+    /// What is still to be saved of the table as it was at a barrier. Until then, keys stay in their slots.
+    saving: Option<GradualSave>,
 }
 
 /// The places of the table and the watermark in checkpoints.
@@ -270,6 +274,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             ended: false,
             ending: 0,
             saved,
+            saving: None,
         };
         keys.set_calendar();
         keys
@@ -332,6 +337,9 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.table.is_full() && !self.has_room_for(hash, probe) {
             return None;
         }
+        if self.saving.is_some() {
+            self.save_before(hash, probe);
+        }
         let Self { table, cold, accounts, calendar, .. } = self;
         let mut is_new = false;
         let (slot, known) = table.place_or_close(hash, probe, key, || {
@@ -373,23 +381,27 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             }
         }
         // In place of growing, spent keys are dropped if they are most.
-        if S::Clocks::ANY_ORDER && self.table.len() > 2 * self.accounts.live + FEW {
+        if self.keeps_spent() && self.table.len() > 2 * self.accounts.live + FEW {
             self.rebuild(2 * self.accounts.live);
-            return true;
-        }
-        if !self.may_grow() && self.makes_room() {
-            return true;
-        }
-        if !self.may_grow() {
+        } else if !self.may_grow() && !self.makes_room() {
             // The bytes of the payloads may have been estimated too high.
             self.weigh();
-            if !self.may_grow() {
-                return self.evicts();
+            if !self.may_grow() && !self.evicts() {
+                return false;
             }
         }
-        self.table.grow();
-        self.set_calendar();
+        // Rarely, too, if keys have less room than there are slots.
+        if self.table.is_full() {
+            self.save_rest();
+            self.table.grow();
+            self.set_calendar();
+        }
         true
+    }
+
+    /// Whether keys stay in the table when they are spent.
+    fn keeps_spent(&self) -> bool {
+        S::Clocks::ANY_ORDER || self.saving.is_some() || self.table.has_long_keys()
     }
 
     /// Whether there is memory for the table to grow; reserves it.
@@ -400,7 +412,10 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// Holds an event, which is passed on when everything that is due before it is done.
     pub(super) fn hold(&mut self, event: Event) {
-        self.ended |= event.completes();
+        if event.completes() {
+            self.ended = true;
+            self.save_rest();
+        }
         self.held = Some(event);
     }
 
@@ -426,37 +441,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    /// Processes an event where no key is ever due: saves the keys at a barrier, and removes them after a round. Returns
-    /// whether the event may be passed on, as the end of a job that has failed would look like a regular one.
+    /// Processes an event where no key is ever due: begins to save the keys at a barrier, and removes them after a round. Returns
+    /// whether the event may be passed on, as the end of a job that has failed would look like a regular one. The owner must
+    /// implement [`Pipe::save_part`](crate::flow::Pipe::save_part) by [`save_part`](Self::save_part).
     pub(crate) fn pass(&mut self, event: Event) -> bool {
         self.hold(event);
         self.release();
         !(self.accounts.failed && event.completes())
-    }
-
-    fn save(&mut self, event: Event) {
-        let Self { table, cold, accounts, watermark, ended, saved, .. } = self;
-        saved.watermark.save(event, true, *watermark);
-        let written = saved.table.try_save(event, |out| {
-            // No record needs them any more at the end.
-            if *ended || event == Event::End {
-                return Ok(());
-            }
-            table.for_each(|key, Slot { state, .. }| {
-                if !state.is_spent() {
-                    save_key(key, out, |bytes| state.encode(bytes));
-                }
-            });
-            let written = cold.save(out);
-            // Some keys may be in two places, or in none.
-            if written.is_err() || accounts.failed {
-                out.refuse("some of its keys could not be moved to disk");
-            }
-            written
-        });
-        if let Err(error) = written {
-            accounts.fail(error);
-        }
     }
 
     /// Removes every key, for the next round of a loop.
@@ -470,6 +461,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
 
     /// Removes every key of the table.
     fn clear_table(&mut self) {
+        self.save_rest();
         self.table = GroupTable::new();
         self.set_calendar();
         let Accounts { wheels, live, heap, weighed, unweighed, came, .. } = &mut self.accounts;
@@ -534,10 +526,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     where
         P: TimerPolicy<Key = K, State = S>,
     {
-        let Self { table, accounts, calendar, watermark, ended, .. } = self;
+        let Self { table, accounts, calendar, watermark, ended, saving, .. } = self;
         let (clock, at) = (TimerClock::Event, until);
         let firing = Firing { clock, at, until, watermark: *watermark, ended: *ended };
         while let Some(slot) = calendar.next(until, |slot| table.prefetch_at(slot)) {
+            if let Some(saving) = saving {
+                saving.before_change_at(table, slot);
+            }
             let woken = table.see_at(slot, |key, Slot { state, .. }| {
                 let is_due = state.due(clock).is_some_and(|due| due <= until);
                 if is_due {
@@ -582,13 +577,19 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     where
         P: TimerPolicy<Key = K, State = S>,
     {
-        let Self { table, accounts, watermark, ended, .. } = self;
+        let Self { table, accounts, watermark, ended, saving, .. } = self;
         let clock = S::Clocks::clock(index);
         while let Some((at, (hash, ticket))) = accounts.wheels[index].timers.pop(reach) {
             if let Some(&(hash, _)) = accounts.wheels[index].timers.ahead(AHEAD) {
                 table.prefetch_slot(hash);
             }
             let is_armed = |slot: &Slot<S>| slot.armed.as_ref()[index].ticket == ticket;
+            let keeps_all = saving.is_some();
+            if let Some(saving) = saving
+                && let Some(slot) = table.slot_where(hash, is_armed)
+            {
+                saving.before_change_at(table, slot);
+            }
             let wake = |key: &K, slot: &mut Slot<S>| {
                 accounts.disarm(index, &mut slot.armed);
                 let is_due = slot.state.due(clock).is_some_and(|due| due <= at);
@@ -599,7 +600,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
                     accounts.changed(before, Counts::of(&slot.state));
                 }
                 accounts.arm(hash, slot);
-                (is_due, !slot.state.is_spent())
+                (is_due, keeps_all || !slot.state.is_spent())
             };
             let Some((woken, spent)) = table.see_or_remove(hash, is_armed, wake) else { continue };
             if let Some(slot) = spent {
@@ -708,11 +709,13 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     }
 
     fn forget_spent(&mut self) {
+        // At the end, the position would no longer be valid, and keys behind it might be left out.
         if self.ending > 0 {
-            // The position would no longer be valid, and keys behind it might be left out.
             return;
         }
-        if !S::Clocks::ANY_ORDER {
+        if self.saving.is_some() {
+            // Keys stay in their slots until they are saved.
+        } else if !S::Clocks::ANY_ORDER {
             let Self { table, accounts, .. } = self;
             table.forget_spent(accounts.live, |slot| accounts.keeps(slot));
         } else if let live = self.accounts.live
@@ -720,13 +723,15 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
                 || self.table.has_long_keys() && self.table.len() > 2 * live + SUPERSEDED)
         {
             self.rebuild(2 * live);
-        } else if self.calendar.changes_length() {
+        }
+        if S::Clocks::ANY_ORDER && self.calendar.changes_length() {
             self.set_calendar();
         }
     }
 
     /// Drops all spent keys, and leaves room for so many in total.
     fn rebuild(&mut self, room: usize) {
+        self.save_rest();
         let Self { table, accounts, .. } = self;
         table.rebuild(room, |slot| accounts.keeps(slot));
         self.set_calendar();
@@ -737,7 +742,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
     fn makes_room(&mut self) -> bool {
         let live = self.accounts.live;
         let spent = self.table.len() - live;
-        let pays = S::Clocks::ANY_ORDER && 8 * spent > self.table.len();
+        let pays = 8 * spent > self.table.len();
         if pays {
             self.rebuild(live + 1);
         }

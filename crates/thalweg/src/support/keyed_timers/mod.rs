@@ -15,8 +15,8 @@
 //! # Keys and timers
 //!
 //! A key is in the table from its first record until its state [is spent](TimedState::is_spent). If a timer spends it,
-//! and no key of the table needs memory outside its slot, it is removed at once; otherwise spent keys are dropped in
-//! bulk. For each clock, a key has at most one timer that counts, the *armed* one, however many sessions, windows or
+//! no key of the table needs memory outside its slot, and the table is not being saved, it is removed at once; otherwise spent keys
+//! are dropped in bulk. For each clock, a key has at most one timer that counts, the *armed* one, however many sessions, windows or
 //! user-defined timers its state holds. The state knows all of these, and [`TimedState::due`] returns the first.
 //!
 //! Each arming has a *ticket*, a number that is never used again. The timer carries the hash of its key and the
@@ -57,7 +57,8 @@
 //! # Checkpoints
 //!
 //! At a barrier, when everything that is due before it is done, the states are saved with their keys, those on disk by what
-//! was written of them since the barrier before, and the watermark.
+//! was written of them since the barrier before, and the watermark. A large table is saved [in parts](crate::support::gradual_save),
+//! between batches; meanwhile a state is saved before a record or a timer changes it, and spent keys stay in their slots.
 //! Timers are derived from the states, and are armed again when these are restored.
 //!
 //! # Memory
@@ -390,6 +391,11 @@ impl<P: TimerPolicy> Pipe for TimerPush<P> {
 
     fn is_full(&mut self) -> bool {
         self.policy.is_full()
+    }
+
+    fn save_part(&mut self) -> bool {
+        let saves = self.keys.save_part();
+        self.policy.next().save_part() || saves
     }
 
     fn idle(&mut self, now: Nanos) -> Option<Nanos> {

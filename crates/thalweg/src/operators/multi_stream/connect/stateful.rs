@@ -180,6 +180,11 @@ where
         self.next.resume()
     }
 
+    fn save_part(&mut self) -> bool {
+        let saves = self.states.save_part();
+        self.next.save_part() || saves
+    }
+
     fn report(&mut self, report: &mut Report) {
         let op = self.op.id();
         report.emitted(op, self.emitted);

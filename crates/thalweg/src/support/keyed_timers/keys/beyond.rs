@@ -85,14 +85,23 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         }
     }
 
-    /// Saves the keys at a barrier, where [`pass`](Self::pass) is not called.
+    /// Saves the keys at a barrier, where [`pass`](Self::pass) is not called; all at once, so that the owner has nothing to save
+    /// in parts.
     ///
     /// # Errors
     ///
     /// If they could not be written.
     pub(crate) fn save_keys(&mut self, event: Event) -> Result<()> {
         self.save(event);
+        self.save_rest();
         self.check()
+    }
+
+    /// As [`pass`](Self::pass), but all keys are saved at once, so that the owner has nothing to save in parts.
+    pub(crate) fn pass_whole(&mut self, event: Event) -> bool {
+        let passes = self.pass(event);
+        self.save_rest();
+        passes
     }
 
     /// Removes every key, and releases the memory and the disk that they have taken.

@@ -222,6 +222,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
             return false;
         }
         self.pace.goes();
+        self.save_rest();
         let (live, all, bounds) = self.bounds();
         // Of many keys, a quarter more than an equal share, as the bounds are estimated.
         let most = if bounds.len() > 1 { most_in_a_piece(live) } else { live };
@@ -421,6 +422,7 @@ impl<K: Key + ?Sized, S: TimedState> KeyedTimers<K, S> {
         if self.table.is_full() && !self.has_room_for(hash, probe) {
             return false;
         }
+        self.save_before(hash, probe);
         let Self { table, accounts, calendar, .. } = self;
         accounts.came_with(&state);
         accounts.changed(Counts { spent: true, heap: 0 }, Counts::of(&state));

@@ -1,5 +1,7 @@
 //! A policy that removes the numbers of each key when they are due.
 
+mod saving;
+
 use super::super::*;
 use super::*;
 use crate::data::{Data, DecodeError, Schema};
@@ -9,7 +11,7 @@ use crate::memory::{Claim, MemoryPool};
 use std::sync::Arc;
 
 /// Numbers that are each due at their own time, by either clock.
-#[derive(Default, Data)]
+#[derive(Clone, Default, Data)]
 struct Numbers([Vec<i64>; 2]);
 
 impl TimedState for Numbers {
@@ -613,6 +615,8 @@ mod on_disk {
             "operators::join::tests::a_late_record_is_in_force_afterwards",
             "operators::join::symmetric::tests::each_pair_is_made_once_whichever_comes_first",
             "operators::loops::tests::delta::labels_go_through_a_graph",
+            "fault::tests::a_job_of_sessions_whose_checkpoints_are_checked",
+            "fault::tests::a_job_of_timers_whose_checkpoints_are_checked",
         ];
         let ran = std::process::Command::new(std::env::current_exe().unwrap())
             .env("THALWEG_FAULT", "HasNoRoom")
@@ -644,11 +648,13 @@ fn keys_spent_by_a_timer_leave_the_table_at_once() {
 
 mod in_any_order {
     use super::*;
+    use crate::flow::Epoch;
+    use crate::support::gradual_save::tests::{handle_with, saved};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     /// A number that is due at its own time.
-    #[derive(Default, Data)]
+    #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Data)]
     struct Number(Option<i64>);
 
     impl TimedState for Number {
@@ -731,6 +737,8 @@ mod in_any_order {
         Set(u64, u64, i64),
         Clear(u64, u64),
         Go(i64),
+        /// A barrier; the table is saved by one part after each step.
+        Save,
         Round,
     }
 
@@ -740,6 +748,7 @@ mod in_any_order {
             6 => (key(), count(), 0..100_000_000i64).prop_map(|(key, count, by)| Step::Set(key, count, by)),
             1 => (key(), count()).prop_map(|(key, count)| Step::Clear(key, count)),
             4 => prop_oneof![0..1_000i64, 0..100_000_000i64].prop_map(Step::Go),
+            2 => Just(Step::Save),
             1 => Just(Step::Round),
         ];
         prop::collection::vec(step, 0..60)
@@ -768,6 +777,9 @@ mod in_any_order {
 
     fn agrees_with_a_model(mut keys: Keys, steps: Vec<Step>) -> Result<(), TestCaseError> {
         let (mut model, mut now) = (BTreeMap::new(), 0);
+        let (saves, handle) = handle_with::<(u64, Number)>(None);
+        keys.0.keys.saved.table = handle;
+        let (mut barriers, mut at_barrier) = (0, None);
         for step in steps {
             match step {
                 Step::Set(first, count, by) => {
@@ -790,11 +802,22 @@ mod in_any_order {
                     let at = Timestamp::from_micros(now);
                     prop_assert_eq!(keys.fire(Event::Watermark(at)), due);
                 }
+                Step::Save => {
+                    barriers += 1;
+                    // What is on disk is saved in files.
+                    at_barrier = keys.0.keys.cold.is_empty().then(|| model.clone());
+                    keys.fire(Event::Barrier(Epoch(barriers)));
+                }
                 Step::Round => {
                     let all: Vec<_> = std::mem::take(&mut model).into_iter().collect();
                     prop_assert_eq!(keys.fire(Event::Round(Depth(0))), all);
                     now = 0;
                 }
+            }
+            let is_saved = !keys.0.save_part();
+            if let Some(model) = at_barrier.take_if(|_| is_saved) {
+                let model = model.into_iter().map(|(key, due)| (key, Number(Some(due))));
+                prop_assert!(saved::<(u64, Number)>(&saves, Epoch(barriers)).into_iter().eq(model));
             }
             prop_assert_eq!(keys.0.keys.live(), model.len());
             let first = model.values().min().copied();
