@@ -754,20 +754,20 @@ fn every_way_to_interrupt_a_job_that_spills_is_sound() {
         .any_tasks()
         .memory(1 << 12)
         .must_restore()
-        .seeds(8)
+        .seeds(5)
         .equals((0..1000).map(|n| (long(n), 3u64)));
     check(|env| env.parallel_iter(dealt).map(long).unique())
         .any_tasks()
         .memory(1 << 12)
         .must_restore()
-        .seeds(8)
+        .seeds(5)
         .equals((0..1000).map(long));
     check(|env| env.parallel_iter(dealt).map(long).sorted())
         .any_tasks()
         .memory(1 << 12)
         .ordered()
         .must_restore()
-        .seeds(8)
+        .seeds(5)
         .equals((0..1000).flat_map(|n| [long(n), long(n), long(n)]));
 }
 
@@ -799,7 +799,7 @@ fn every_way_to_interrupt_windows_with_several_results_that_spill_is_sound() {
     .any_tasks()
     .memory(1 << 12)
     .must_restore()
-    .seeds(8)
+    .seeds(5)
     .equals({
         let counts = of_two_thousand(u64::cast_signed).into_iter();
         with_early_results(counts.map(|((start, key), count)| (start, key, count)))
@@ -819,7 +819,7 @@ fn every_way_to_interrupt_windows_with_several_results_that_spill_is_sound() {
     .any_tasks()
     .memory(1 << 12)
     .must_restore()
-    .seeds(8)
+    .seeds(5)
     .equals(of_two_thousand(late_at));
 }
 
@@ -839,7 +839,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .any_tasks()
     .memory(1 << 14)
     .must_restore()
-    .seeds(8)
+    .seeds(5)
     .equals(paired.chain(alone));
     check(|env| {
         let [records, control] = numbers(env, 900).split();
@@ -851,7 +851,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     .any_tasks()
     .memory(1 << 14)
     .must_restore()
-    .seeds(8)
+    .seeds(5)
     .equals((0..900u64).map(|n| (n, 3600u64)));
     check(|env| {
         let [one, other] = env.iter(0..1200u64).split();
@@ -860,7 +860,7 @@ fn every_way_to_interrupt_joins_and_pairs_that_spill_is_sound() {
     })
     .memory(1 << 14)
     .must_restore()
-    .seeds(8)
+    .seeds(5)
     .equals((0..300u64).map(|n| (n, 4 * n)));
 }
 
@@ -888,7 +888,7 @@ fn every_way_to_interrupt_a_solution_that_spills_is_sound() {
         .any_tasks()
         .memory(memory)
         .must_restore()
-        .seeds(8)
+        .seeds(5)
         .equals((0..300u64).map(|n| (long(n), n - (n % 30).min(5))));
     }
 }
