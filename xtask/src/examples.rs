@@ -1,9 +1,10 @@
 //! Example programs: all are built and run, and their answers are checked.
 
+use crate::built::Build;
 use crate::metadata;
-use crate::process::{cargo, program, root, run};
+use crate::process::{program, root};
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -273,22 +274,19 @@ const RUNS: &[Run] = &[
 /// The limit of a run in seconds: far more than any needs, so that a hang ends with the name of the example.
 const LIMIT_SECONDS: &str = "300";
 
-/// Builds every example.
-pub(crate) fn build() -> Result<()> {
+/// Builds every example; returns the folder of the build.
+pub(crate) fn build() -> Result<PathBuf> {
     // At once, since the last steps of building one program have the machine for themselves.
-    let packages = ["--workspace", "--exclude", "xtask", "--bins", "--examples"];
-    let mut build = cargo(["build", "--release"]);
-    run(build.args(packages))
+    Build::Tested.build(&["--exclude", "xtask", "--bins", "--examples"])
 }
 
 /// Builds and runs every example.
 pub(crate) fn check() -> Result<()> {
     let metadata = metadata::read()?;
     match_up(&metadata.examples, RUNS.iter().map(|run| run.example))?;
-    build()?;
+    let folder = build()?.join("examples");
     // `graphs/written.json` writes there, whatever the build's target directory.
     std::fs::create_dir_all(root().join("target"))?;
-    let folder = metadata.target.join("release/examples");
     RUNS.iter().try_for_each(|run| run.check(&folder))
 }
 

@@ -6,8 +6,9 @@ mod slurm;
 mod soak;
 mod ssh;
 
-use crate::process::{Totals, cargo, program, run};
-use crate::{examples, metadata, setup};
+use crate::built::Build;
+use crate::process::{Totals, program};
+use crate::{examples, setup};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +42,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     ] {
         setup::debian(name, package)?;
     }
-    let [launcher, examples] = build()?;
+    let [launcher, examples] = build(Build::Tested)?;
     let expected = answer(program(examples.join("wordcount")).args(arguments()))?;
     let home = tempfile::tempdir().context("there is no room for a temporary folder")?;
     let programs = Programs { examples, launcher, home, expected };
@@ -68,7 +69,6 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     check("a job of 12 seconds with checkpoints", &|| {
         soak::check(&programs.examples, &programs.launcher, 12)
     })?;
-    check("a program that was built without TLS", &|| programs.cannot_encrypt())?;
     check("Open MPI", &|| programs.by_mpi("mpirun.openmpi", &["--oversubscribe"]))?;
     check("MPICH", &|| programs.by_mpi("mpirun.mpich", &[]))?;
     let ssh = ssh::Server::start()?;
@@ -97,16 +97,14 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
 
 /// Runs one long job for so many seconds.
 pub(crate) fn soak(seconds: u64) -> Result<()> {
-    let [launcher, examples] = build()?;
+    let [launcher, examples] = build(Build::Optimised)?;
     soak::check(&examples, &launcher, seconds)
 }
 
 /// Builds the command `thalweg` and all example programs; returns the path of it, and the folder of those.
-pub(crate) fn build() -> Result<[PathBuf; 2]> {
-    // At once: without examples, whose packages' tests need more features of dependencies, the engine would be built again.
-    run(&mut cargo(["build", "--release", "--workspace", "--bin", "thalweg", "--examples"]))?;
-    let release = metadata::read()?.target.join("release");
-    Ok([release.join("thalweg"), release.join("examples")])
+pub(crate) fn build(how: Build) -> Result<[PathBuf; 2]> {
+    let folder = how.build(&["--bin", "thalweg", "--examples"])?;
+    Ok([folder.join("thalweg"), folder.join("examples")])
 }
 
 impl Programs {
@@ -127,24 +125,6 @@ impl Programs {
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.args(flags).args(["-n", "3"]).arg(self.wordcount()).args(arguments());
         self.same(&answer(&mut command)?)
-    }
-
-    /// A host that was built without the feature `tls` says so if it has certificates.
-    fn cannot_encrypt(&self) -> Result<()> {
-        let folder = tempfile::tempdir().context("there is no room for a temporary folder")?;
-        for name in ["ca.crt", "tls.crt", "tls.key"] {
-            let path = write(folder.path(), name, "")?;
-            run(program("chmod").arg("600").arg(path))?;
-        }
-        let mut command = self.command(self.wordcount());
-        command.args(arguments()).args(["--host-id", "1", "--host-count", "2"]);
-        command.args(["--first-host", "127.0.0.1"]).arg("--tls-dir").arg(folder.path());
-        let output = command.output().context("a program cannot be started")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if output.status.success() || !said.contains("it needs the feature `tls`") {
-            bail!("{}: {said}", output.status);
-        }
-        Ok(())
     }
 
     /// Fails unless this is what one host prints.

@@ -8,6 +8,7 @@ mod examples;
 mod moments;
 mod runs;
 
+use crate::built::Build;
 use crate::inputs::Numbers;
 use crate::process::Totals;
 use crate::recovery::{newest, resumed_from};
@@ -67,12 +68,12 @@ impl Tally {
 }
 
 /// Kills each program this many times.
-pub(crate) fn check(kills: u64, seed: u64, totals: &mut Totals) -> Result<()> {
+pub(crate) fn check(how: Build, kills: u64, seed: u64, totals: &mut Totals) -> Result<()> {
     // `setpriv` ends the launcher with this process.
     setup::debian("setpriv", "util-linux")?;
     // The package of `kill`. Shells have a `kill` of their own, so a look-up of the command would not show that it is missing.
     setup::debian("pgrep", "procps")?;
-    let setting = Setting::new()?;
+    let setting = Setting::new(how)?;
     println!(
         "the seed is {seed}: `cargo xtask long --part killed --kills {kills} --kill-seed {seed}`"
     );

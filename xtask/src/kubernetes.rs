@@ -1,6 +1,7 @@
 //! The manifests for Kubernetes: checked by its schemas, and processes are started with the variables of their pods.
 
-use crate::process::{Totals, cargo, program, root, run};
+use crate::built::Build;
+use crate::process::{Totals, program, root, run};
 use crate::{metadata, setup};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -32,8 +33,7 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     }
     let files: Vec<Vec<BTreeMap<String, String>>> =
         serde_json::from_slice(&output.stdout).context("the check prints JSON")?;
-    run(&mut cargo(["build", "--release", "--example", "wordcount"]))?;
-    let wordcount = metadata.target.join("release/examples/wordcount");
+    let wordcount = Build::Tested.build(&["--example", "wordcount"])?.join("examples/wordcount");
     let text = root().join("LICENSE-APACHE");
     let count = |limit: &str| {
         let mut command = program("timeout");

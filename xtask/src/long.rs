@@ -2,6 +2,7 @@
 //!
 //! The test command runs a sample of the same cases. A part that fails does not stop the others.
 
+use crate::built::Build;
 use crate::fuzz::{self, Amount};
 use crate::process::{Totals, cargo, run_tests};
 use crate::{hosts, inputs, kafka, killed, objects};
@@ -127,7 +128,7 @@ fn run_part(part: Part, arguments: &Arguments) -> Result<()> {
         Part::Killed => {
             let seed = arguments.kill_seed.unwrap_or_else(inputs::seed);
             let mut totals = Totals::default();
-            killed::check(*kills, seed, &mut totals)?;
+            killed::check(Build::Optimised, *kills, seed, &mut totals)?;
             some_ran(&totals)
         }
         Part::Objects => {

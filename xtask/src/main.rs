@@ -5,6 +5,7 @@
 
 mod bench;
 mod beside;
+mod built;
 mod data;
 mod examples;
 mod first_program;

@@ -14,8 +14,9 @@ mod programs;
 mod recovered;
 mod strangers;
 
-use crate::process::{FAILURES, Totals, cargo, program, root, run_tests};
-use crate::{metadata, setup};
+use crate::built::Build;
+use crate::process::{FAILURES, Totals, program, root, run_tests};
+use crate::setup;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
     /// Run the cases whose names contain one of these texts; by default all
     names: Vec<String>,
 
-    /// The target folder: this process is where the cases can run
+    /// The folder of the build: this process is where the cases can run
     #[arg(long, hide = true)]
     inside: Option<PathBuf>,
 }
@@ -40,8 +41,8 @@ pub(crate) struct Unable(pub(crate) String);
 
 /// Runs the cases of a command line.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    if let Some(target) = &arguments.inside {
-        return run_inside(target, &arguments.names);
+    if let Some(build) = &arguments.inside {
+        return run_inside(build, &arguments.names);
     }
     match check(&mut Totals::default(), &arguments.names)? {
         None => Ok(()),
@@ -64,14 +65,12 @@ pub(crate) fn check(totals: &mut Totals, names: &[String]) -> Result<Option<Unab
     if let Some(why) = unable()? {
         return Ok(Some(why));
     }
-    let target = metadata::read()?.target;
     let examples = programs::BUILT.iter().flat_map(|example| ["--example", example]);
-    // With the features that the workspace's other steps build them with.
-    let build = ["build", "--release", "--workspace", "--bin", "thalweg"];
-    crate::process::run(&mut cargo(build.into_iter().chain(examples)))?;
+    let which: Vec<_> = ["--bin", "thalweg"].into_iter().chain(examples).collect();
+    let build = Build::Tested.build(&which)?;
     let this = std::env::current_exe().context("this program has no path")?;
     let mut command = apart();
-    command.arg(this).arg("networks").args(names).arg("--inside").arg(target);
+    command.arg(this).arg("networks").args(names).arg("--inside").arg(build);
     run_tests(&mut command, totals)?;
     Ok(None)
 }
@@ -111,8 +110,8 @@ struct Case {
     run: fn(&lab::Lab) -> Result<()>,
 }
 
-fn run_inside(target: &Path, names: &[String]) -> Result<()> {
-    let lab = lab::Lab::new(target)?;
+fn run_inside(build: &Path, names: &[String]) -> Result<()> {
+    let lab = lab::Lab::new(build)?;
     let chosen = |case: &&Case| {
         names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str()))
     };

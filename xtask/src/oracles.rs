@@ -4,7 +4,8 @@
 //! Each file in `xtask/oracles` except `oracle.py` is the oracle of one program, and has its name. To add one, add
 //! the file, and its requirements to `requirements.txt` there; nothing changes here.
 
-use crate::process::{Totals, cargo, program, root, run, run_tests};
+use crate::built::Build;
+use crate::process::{Totals, program, root, run_tests};
 use crate::{metadata, setup};
 use anyhow::{Context, Result, bail};
 
@@ -24,10 +25,8 @@ pub(crate) fn check(totals: &mut Totals) -> Result<()> {
     }
     let environment = metadata.target.join("oracles");
     let python = setup::python(&environment, &root().join(FOLDER).join("requirements.txt"))?;
-    let mut build = cargo(["build", "--release"]);
-    programs.iter().for_each(|name| _ = build.args(["--example", name]));
-    run(&mut build)?;
-    let folder = metadata.target.join("release/examples");
+    let which: Vec<_> = programs.iter().flat_map(|name| ["--example", name]).collect();
+    let folder = Build::Tested.build(&which)?.join("examples");
     for name in &programs {
         let mut oracle = program(&python);
         oracle.arg(root().join(FOLDER).join(format!("{name}.py"))).arg(&folder);

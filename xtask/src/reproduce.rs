@@ -11,9 +11,10 @@ mod rounds;
 mod table;
 mod words;
 
+use crate::built::Build;
 use crate::networks::Unable;
-use crate::process::{Totals, cargo, run as run_program};
-use crate::{bench, metadata, networks, setup};
+use crate::process::Totals;
+use crate::{bench, networks, setup};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lab::Lab;
@@ -76,7 +77,7 @@ struct Common {
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
 
-    /// The target folder: this process is where namespaces can be made
+    /// The folder of the build: this process is where namespaces can be made
     #[arg(long, hide = true)]
     inside: Option<PathBuf>,
 }
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Renoir(arguments) | What::Rstream(arguments) => &arguments.common,
         What::Model(arguments) => &arguments.common,
     };
-    let Some(target) = &common.inside else { return run_apart() };
+    let Some(build) = &common.inside else { return run_apart() };
     let report = |lab: &Lab| match &arguments.what {
         What::Air(arguments) => air::run(arguments, lab),
         What::Renoir(arguments) => words::run(arguments, words::Scaling::Weak, lab),
@@ -114,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         lab::processors()?,
         bench::origin()
     );
-    let Report { mut table, json, plot } = report(&Lab::new(target)?)?;
+    let Report { mut table, json, plot } = report(&Lab::new(build)?)?;
     table += &format!("\n{origin}\n");
     print!("{table}");
     if let Some(file) = &common.table {
@@ -132,21 +133,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Runs this command line where namespaces can be made.
 fn run_apart() -> Result<()> {
-    match prepare()? {
-        Ok(target) => start(std::env::args_os().skip(1), &target),
+    match prepare(Build::Optimised)? {
+        Ok(build) => start(std::env::args_os().skip(1), &build),
         Err(Unable(why)) => bail!("{why}"),
     }
 }
 
 /// Runs every command with a hundredth of the data: whether they run, and whether all arrangements give the same answers.
 pub(crate) fn check(totals: &mut Totals) -> Result<Option<Unable>> {
-    let target = match prepare()? {
-        Ok(target) => target,
+    let build = match prepare(Build::Tested)? {
+        Ok(build) => build,
         Err(unable) => return Ok(Some(unable)),
     };
     for what in ["air", "renoir", "rstream", "model"] {
         let words = ["reproduce", what, "--small", "--rounds", "1"];
-        if let Err(error) = start(words.map(OsString::from), &target) {
+        if let Err(error) = start(words.map(OsString::from), &build) {
             totals.failed += 1;
             return Err(error.context(what));
         }
@@ -155,8 +156,8 @@ pub(crate) fn check(totals: &mut Totals) -> Result<Option<Unable>> {
     Ok(None)
 }
 
-/// Builds what is measured; returns the target folder, or why nothing can be measured here.
-fn prepare() -> Result<Result<PathBuf, Unable>> {
+/// Builds what is measured; returns the folder of the build, or why nothing can be measured here.
+fn prepare(how: Build) -> Result<Result<PathBuf, Unable>> {
     for (name, package) in [
         ("ip", "iproute2"),
         ("mount", "mount"),
@@ -169,18 +170,14 @@ fn prepare() -> Result<Result<PathBuf, Unable>> {
     if let Some(why) = unable()? {
         return Ok(Err(why));
     }
-    let target = metadata::read()?.target;
-    // With the features that other commands build the workspace with.
-    let build = ["build", "--release", "--workspace", "--example", lab::PROGRAM];
-    run_program(&mut cargo(build))?;
-    Ok(Ok(target))
+    Ok(Ok(how.build(&["--example", lab::PROGRAM])?))
 }
 
 /// Runs a command line of this program where namespaces can be made.
-fn start(arguments: impl IntoIterator<Item = OsString>, target: &Path) -> Result<()> {
+fn start(arguments: impl IntoIterator<Item = OsString>, build: &Path) -> Result<()> {
     let this = std::env::current_exe().context("this program has no path")?;
     let mut command = networks::apart();
-    command.arg(this).args(arguments).arg("--inside").arg(target);
+    command.arg(this).args(arguments).arg("--inside").arg(build);
     // Files of the command line are relative to where it was typed.
     command.current_dir(std::env::current_dir().context("there is no current folder")?);
     let status = command.status().context("cannot start setpriv")?;

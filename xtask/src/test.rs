@@ -5,6 +5,7 @@
 //! cannot fail.
 
 use crate::beside::{Beside, Ended, Niceness};
+use crate::built::Build;
 use crate::process::{Totals, cargo, program, root, run as execute, run_tests};
 use crate::{
     examples, first_program, fuzz, hosts, inputs, kafka, killed, kubernetes, metadata, mpi,
@@ -112,9 +113,9 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "programs",
-        about: "example programs compile with optimisation, as they are run from here on",
+        about: "example programs compile",
         fast: false,
-        run: |_| examples::build().map(|()| Outcome::Done),
+        run: |_| examples::build().map(|_| Outcome::Done),
     },
     Step {
         name: "examples",
@@ -136,7 +137,7 @@ const STEPS: &[Step] = &[
         about: "examples with checkpoints whose processes are killed go on, and give the same answer",
         fast: false,
         run: |totals| {
-            killed::check(killed::USUAL, inputs::seed(), totals)?;
+            killed::check(Build::Tested, killed::USUAL, inputs::seed(), totals)?;
             some_ran(totals)
         },
     },
@@ -218,7 +219,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "first",
-        about: "the README's first program runs in a crate of its own",
+        about: "the README's first command runs, and its first program in a crate of its own",
         fast: false,
         run: |_| first_program::check().map(|()| Outcome::Done),
     },
@@ -306,7 +307,7 @@ fn must_run() -> bool {
 /// The steps that only compute, in the order in which they run beside the others, from the first on whose tests wait much of their
 /// time: first those with target folders of their own, for which no other build has to wait.
 const COMPUTING: [&str; 9] =
-    ["programs", "miri", "loom", "fuzz", "benchmarks", "clippy", "docs", "doctests", "first"];
+    ["miri", "loom", "fuzz", "benchmarks", "programs", "clippy", "docs", "doctests", "first"];
 
 /// Long steps whose tests wait for other processes nearly all of their time, in the order in which they run beside those that wait less.
 const WAITING: [&str; 2] = ["kafka", "objects"];
@@ -563,14 +564,18 @@ fn of_benchmarks(arguments: &[&str], but: &[&str]) -> Command {
 const NIGHTLY: &str = "nightly";
 
 /// Runs the models under loom, which executes every interleaving. A target folder of its own, since the flag requires
-/// another build of everything; optimised, since there are many interleavings.
+/// another build of everything; loom is optimised, since there are many interleavings, and the engine is not, since that takes
+/// longer than the models.
 fn loom(totals: &mut Totals) -> Result<Outcome> {
     tests_of(&mut loom_models()?, totals)
 }
 
 fn loom_models() -> Result<Command> {
     let mut command = cargo(["test", "-p", "thalweg", "--test", "models"]);
-    command.args(["--release", "--no-default-features"]);
+    command.arg("--no-default-features");
+    for package in ["loom", "generator", "scoped-tls", "tracing-core", "tracing"] {
+        command.args(["--config", &format!("profile.dev.package.{package}.opt-level=3")]);
+    }
     command.env("RUSTFLAGS", "--cfg loom");
     command.env("CARGO_TARGET_DIR", metadata::read()?.target.join("loom"));
     Ok(command)

@@ -1,4 +1,4 @@
-//! Profiles over two networks, with a broker behind a link of a limited rate: reading takes longer over the narrow one, answers are
+//! Profiles over two networks, with a broker behind a link of a limited rate: reading takes as long as its link needs, answers are
 //! the same, and nothing is left however a profile ends.
 //!
 //! `THALWEG_KAFKA_JARS` names the folder with the broker's jars. Without it there is nothing to test; `cargo xtask test --step
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 type Test = (&'static str, fn(&Path));
 
 const TESTS: [Test; 3] = [
-    ("large_records_take_longer_to_read_over_a_narrow_link", large_records_take_longer),
+    ("large_records_take_as_long_as_the_links_need", large_records_take_as_long_as_the_links_need),
     ("nothing_is_left_of_an_interrupted_profile", nothing_is_left),
     ("networks_that_cannot_be_made_are_refused", networks_that_cannot_be_made),
 ];
@@ -43,8 +43,8 @@ fn program(arguments: &str) -> Command {
 }
 
 /// Records of 400 kB, of which each is longer on its way than all else takes: at 200 Mbit/s 16 ms to the broker, and as long from it;
-/// at 500 Mbit/s less than half.
-fn large_records_take_longer(jars: &Path) {
+/// at 500 Mbit/s 6.4 ms.
+fn large_records_take_as_long_as_the_links_need(jars: &Path) {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let (json, plot) = (folder.path().join("json"), folder.path().join("plot.svg"));
     let arguments = format!(
@@ -68,10 +68,13 @@ fn large_records_take_longer(jars: &Path) {
         let [narrow, wide] = pair else { panic!("{pair:?} is no pair") };
         assert_eq!([&narrow["network"], &wide["network"]], ["narrow", "wide"]);
         assert_eq!([&narrow["network_bits"], &wide["network_bits"]], [2e8, 5e8]);
-        // The links are as 2.5 to 1; what does not depend on them is the same on both.
-        for part in ["reading", "from_log"] {
-            let ratio = median(narrow, part) / median(wide, part);
-            assert!(ratio > 1.3, "{}, {part}: {ratio}\n{out}", narrow["engine"]);
+        // However busy the machine is, no record is faster than its links: one from the log to the reader, two in all. Nearly so,
+        // as a link lets the first bytes pass at once.
+        for (run, milliseconds) in [(narrow, 16.0), (wide, 6.4)] {
+            for (part, links) in [("from_log", 1.0), ("reading", 2.0)] {
+                let (took, least) = (median(run, part), 0.9 * links * milliseconds);
+                assert!(took > least, "{}, {part}: {took}\n{out}", run["engine"]);
+            }
         }
         let answers = [narrow, wide].map(|run| run["answer"].as_str().expect("there is one"));
         assert_eq!(answers[0], answers[1]);

@@ -26,22 +26,22 @@ pub(super) const EXAMPLES: &[Example] = &[
     Example {
         name: "wordcount",
         program: "wordcount",
-        input: |folder, size| Ok(vec![texts(folder, 300 * size)?]),
-        largest: 16,
+        input: |folder, size| Ok(vec![texts(folder, 40 * size)?]),
+        largest: 128,
         may_shrink: true,
     },
     Example {
         name: "windows",
         program: "windowed_wordcount",
-        input: |folder, size| Ok(vec![texts(folder, 80 * size)?]),
-        largest: 16,
+        input: |folder, size| Ok(vec![texts(folder, 16 * size)?]),
+        largest: 128,
         may_shrink: true,
     },
     Example {
         name: "join",
         program: "join",
-        input: |folder, size| Ok(tables(folder, 30 * size)?.into()),
-        largest: 16,
+        input: |folder, size| Ok(tables(folder, 15 * size)?.into()),
+        largest: 32,
         may_shrink: true,
     },
     Example {
@@ -66,21 +66,21 @@ pub(super) const EXAMPLES: &[Example] = &[
         name: "nexmark-q4",
         program: "nexmark",
         input: |_, size| Ok(nexmark("4", size)),
-        largest: 4,
+        largest: 32,
         may_shrink: false,
     },
     Example {
         name: "nexmark-q5",
         program: "nexmark",
         input: |_, size| Ok(nexmark("5", size)),
-        largest: 4,
+        largest: 32,
         may_shrink: false,
     },
     Example {
         name: "nexmark-q8",
         program: "nexmark",
         input: |_, size| Ok(nexmark("8", size)),
-        largest: 4,
+        largest: 32,
         may_shrink: false,
     },
 ];
@@ -92,7 +92,7 @@ fn with_flags(flags: &[&str], input: String) -> Vec<String> {
 
 /// The arguments of a query of Nexmark, whose events each process generates at its start.
 fn nexmark(query: &str, size: u64) -> Vec<String> {
-    let events = (2_000_000 * size).to_string();
+    let events = (200_000 * size).to_string();
     ["--query", query, "--events", &events].map(str::to_owned).into()
 }
 

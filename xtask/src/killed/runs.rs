@@ -2,6 +2,7 @@
 //! outlives this process: the launcher ends with it, and the processes of a job with their launcher.
 
 use super::moments::{Moment, Shape, Victim};
+use crate::built::Build;
 use crate::hosts::service::{children, processes_with, until};
 use crate::process::program;
 use crate::recovery::newest;
@@ -30,8 +31,8 @@ pub(super) struct Setting {
 
 impl Setting {
     /// Builds the programs.
-    pub(super) fn new() -> Result<Self> {
-        let [launcher, examples] = hosts::build()?;
+    pub(super) fn new(how: Build) -> Result<Self> {
+        let [launcher, examples] = hosts::build(how)?;
         let folder = match temporary::folder() {
             Some(folder) => folder,
             None => tempfile::tempdir().context("there is no room for a temporary folder")?,

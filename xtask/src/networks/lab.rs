@@ -18,8 +18,8 @@ pub(super) const STRANGER: usize = HOSTS - 1;
 pub(super) struct Lab {
     /// Where a case may write. In memory.
     folder: PathBuf,
-    /// Of the build.
-    release: PathBuf,
+    /// Of the programs.
+    build: PathBuf,
     relay: RefCell<Relay>,
     next_port: Cell<u16>,
 }
@@ -57,8 +57,8 @@ struct Relay {
 
 impl Lab {
     /// Makes the hosts. The calling process has mounts, a network and process numbers of its own.
-    pub(super) fn new(target: &Path) -> Result<Self> {
-        let folder = target.join("networks");
+    pub(super) fn new(build: &Path) -> Result<Self> {
+        let folder = build.join("networks");
         // Hides what the machine itself has in these folders.
         for mounted in [Path::new("/run/netns"), &folder] {
             std::fs::create_dir_all(mounted).context("cannot make a folder")?;
@@ -86,9 +86,8 @@ impl Lab {
                 succeed(ip.args(["-n", &name]).args(words.split(' ')))?;
             }
         }
-        let release = target.join("release");
         let (folder, next_port) = (folder.join("case"), Cell::new(20_000));
-        Ok(Self { folder, release, relay: RefCell::new(relay), next_port })
+        Ok(Self { folder, build: build.to_owned(), relay: RefCell::new(relay), next_port })
     }
 
     /// Makes the links perfect and the folder empty.
@@ -112,12 +111,12 @@ impl Lab {
 
     /// A job of two hosts, which may be changed before it is started.
     pub(super) fn job<'a>(&'a self, example: &str, arguments: &[&str]) -> Program<'a> {
-        Program::new(self, self.release.join("examples").join(example), arguments)
+        Program::new(self, self.build.join("examples").join(example), arguments)
     }
 
     /// The command `thalweg`.
     pub(super) fn launcher(&self) -> PathBuf {
-        self.release.join("thalweg")
+        self.build.join("thalweg")
     }
 
     /// Sets what happens on the way from one host to another.

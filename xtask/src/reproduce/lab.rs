@@ -74,8 +74,8 @@ pub(super) fn processors() -> Result<usize> {
 
 impl Lab {
     /// Makes the hosts. The calling process has mounts, a network and process numbers of its own.
-    pub(super) fn new(target: &Path) -> Result<Self> {
-        let folder = target.join("reproduce");
+    pub(super) fn new(build: &Path) -> Result<Self> {
+        let folder = build.join("reproduce");
         // Hides what the machine itself has in these folders.
         for mounted in [Path::new("/run/netns"), &folder] {
             fs::create_dir_all(mounted).context("cannot make a folder")?;
@@ -92,7 +92,7 @@ impl Lab {
             ip(&format!("-n {name} link set eth0 up"))?;
             ip(&format!("-n {name} link set lo up"))?;
         }
-        let program = target.join("release/examples").join(PROGRAM);
+        let program = build.join("examples").join(PROGRAM);
         Ok(Self { folder, program, processors: processors()?, next_port: Cell::new(FIRST_PORT) })
     }
 
