@@ -52,6 +52,8 @@ const FLAGS: &str = "-Cpasses=sancov-module \
 
 /// How long or on which inputs a target runs.
 pub(crate) enum Amount<'a> {
+    /// A few seconds each, compiled with little optimisation, which otherwise takes longer than they run.
+    Smoke,
     Seconds(u32),
     /// The number of inputs over all targets.
     Executions(u64),
@@ -65,10 +67,13 @@ fn home() -> Result<PathBuf> {
 }
 
 /// What builds all targets.
-fn build() -> Result<Command> {
+fn build(amount: &Amount<'_>) -> Result<Command> {
     let mut build = cargo(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
     // With `--target`, the flags apply to the targets alone: a macro crate with counters would not link.
     build.args(["--bins", "--target", &host()?]).env("CARGO_TARGET_DIR", home()?);
+    if matches!(amount, Amount::Smoke) {
+        build.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    }
     add_rustflags(&mut build, FLAGS);
     Ok(build)
 }
@@ -83,7 +88,7 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
     };
     setup::debian("c++", "g++")?;
     let (home, triple) = (home()?, host()?);
-    run(&mut build()?)?;
+    run(&mut build(amount)?)?;
     let mut failed = Vec::new();
     for (at, target) in chosen.iter().enumerate() {
         println!("fuzz target `{target}`, {} of {}", at + 1, chosen.len());
@@ -97,6 +102,7 @@ pub(crate) fn run_targets(only: Option<&str>, amount: &Amount<'_>) -> Result<()>
                 run(command.arg(std::path::absolute(file)?))?;
                 continue;
             }
+            Amount::Smoke => command.arg("-max_total_time=4"),
             Amount::Seconds(seconds) => command.arg(format!("-max_total_time={seconds}")),
             Amount::Executions(all) => command.arg(format!("-runs={}", share(all, chosen.len()))),
         };
@@ -150,7 +156,7 @@ pub(crate) fn run_command(arguments: &Arguments) -> Result<()> {
 
 /// A few seconds of every target: enough to find a failure at the first malformed byte.
 pub(crate) fn smoke() -> Result<()> {
-    run_targets(None, &Amount::Seconds(5))
+    run_targets(None, &Amount::Smoke)
 }
 
 /// The names of all targets: the files of `fuzz/src/bin`.
