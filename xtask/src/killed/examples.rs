@@ -66,21 +66,21 @@ pub(super) const EXAMPLES: &[Example] = &[
         name: "nexmark-q4",
         program: "nexmark",
         input: |_, size| Ok(nexmark("4", size)),
-        largest: 32,
+        largest: 8,
         may_shrink: false,
     },
     Example {
         name: "nexmark-q5",
         program: "nexmark",
         input: |_, size| Ok(nexmark("5", size)),
-        largest: 32,
+        largest: 8,
         may_shrink: false,
     },
     Example {
         name: "nexmark-q8",
         program: "nexmark",
         input: |_, size| Ok(nexmark("8", size)),
-        largest: 32,
+        largest: 8,
         may_shrink: false,
     },
 ];
@@ -92,7 +92,7 @@ fn with_flags(flags: &[&str], input: String) -> Vec<String> {
 
 /// The arguments of a query of Nexmark, whose events each process generates at its start.
 fn nexmark(query: &str, size: u64) -> Vec<String> {
-    let events = (200_000 * size).to_string();
+    let events = (1_000_000 * size).to_string();
     ["--query", query, "--events", &events].map(str::to_owned).into()
 }
 
