@@ -41,7 +41,7 @@ const BUSY: u32 = if cfg!(test) { 2 } else { 16 };
 const MOST: usize = if cfg!(test) { 16 } else { 512 << 10 };
 const BYTES: usize = if cfg!(test) { 600 } else { 4 << 20 };
 /// So many slots are saved before the bytes are looked at.
-const STEP: usize = 256;
+const STEP: usize = if cfg!(test) { 1 } else { 256 };
 /// The most parts of a table, however large it is, as the snapshot waits for all of them.
 const PARTS: usize = if cfg!(test) { 16 } else { 256 };
 

@@ -130,9 +130,7 @@ fn a_long_part_of_large_states_ends_early() {
     (0..100u64).for_each(|key| _ = large.upsert(key.key_hash(), &key, &key, || vec![7; 1000]));
     let (_all, state) = handle_of::<Vec<u8>>(None);
     let open = state.open(Event::Barrier(Epoch(1))).unwrap();
-    let mut saving = GradualSave::in_parts_from(1, open, &large);
-    (saving.part, saving.has_record) = (64, true);
-    let mut saving = Some(saving);
+    let mut saving = Some(GradualSave::in_parts_from(64, open, &large));
     assert!(GradualSave::save_part(&mut saving, &large));
     let encoded = saving.unwrap().open.saving.encoded();
     assert!((1000..1100).contains(&encoded), "{encoded}");
